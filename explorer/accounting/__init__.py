@@ -1,0 +1,37 @@
+"""What does it cost? Mechanisms, privacy bounds and calibration, vectorised and in the log domain."""
+
+from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, ProfileBound
+from explorer.accounting.calibration import (
+    Calibration,
+    InfeasibleTarget,
+    calibrate,
+    calibrate_amp,
+    calibrate_gaussian,
+)
+from explorer.accounting.conversion import CanonneKamathSteinke, Mironov, Optimum
+from explorer.accounting.gaussian import GaussianLowerBound
+from explorer.accounting.hockey_stick import HockeyStickBound
+from explorer.accounting.kifer import KiferBound
+from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian, ObjectivePerturbation
+from explorer.accounting.renyi import RenyiBound
+
+__all__ = [
+    "ApproximateMinimaPerturbation",
+    "BoundNotApplicable",
+    "Calibration",
+    "CanonneKamathSteinke",
+    "Gaussian",
+    "GaussianLowerBound",
+    "HockeyStickBound",
+    "InfeasibleTarget",
+    "KiferBound",
+    "Mironov",
+    "ObjectivePerturbation",
+    "Optimum",
+    "PrivacyBound",
+    "ProfileBound",
+    "RenyiBound",
+    "calibrate",
+    "calibrate_amp",
+    "calibrate_gaussian",
+]

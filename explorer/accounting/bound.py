@@ -1,0 +1,79 @@
+"""What every bound offers, and how a privacy profile alone becomes one."""
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from scipy.optimize.elementwise import find_root
+
+from explorer.validation import delta_array
+
+
+class BoundNotApplicable(ValueError):
+    """The mechanism is valid but lies outside what this bound's theorem covers; the message says what would do."""
+
+
+@runtime_checkable
+class PrivacyBound(Protocol):
+    """A bound is constructed from a mechanism and answers, elementwise over arrays of any shape:
+
+    - `log_delta(epsilon)`: natural log of delta, non-increasing in epsilon (nats), at most 0;
+    - `delta(epsilon)`: its exponential;
+    - `epsilon(delta)`: the smallest epsilon >= 0 (nats) at which the bound grants delta, in (0, 1).
+
+    The constructor raises `BoundNotApplicable` where its theorem does not hold.
+    """
+
+    def log_delta(self, epsilon): ...
+
+    def delta(self, epsilon): ...
+
+    def epsilon(self, delta): ...
+
+
+class ProfileBound:
+    """Completes a class that defines `log_delta(epsilon)` to a `PrivacyBound`."""
+
+    def delta(self, epsilon):
+        """delta(epsilon) in [0, 1], of epsilon's shape; underflows to 0 where `log_delta` still tells."""
+        return np.exp(self.log_delta(epsilon))
+
+    def epsilon(self, delta):
+        """Smallest epsilon >= 0 (nats) at which the profile is at most delta, of delta's shape; see `smallest_epsilon`.
+
+        Raises ValueError for delta outside (0, 1).
+        """
+        return smallest_epsilon(self.log_delta, delta)
+
+
+def smallest_epsilon(log_delta, delta):
+    """Invert a non-increasing privacy profile: inf { epsilon >= 0 : log_delta(epsilon) <= log delta }.
+
+    Parameters
+    ----------
+    log_delta : callable, elementwise on float arrays
+    delta : array_like, any shape, inside (0, 1)
+
+    Returns
+    -------
+    ndarray of delta's shape, nats: the upper end of a bracketed root whose ends are a few floating-point steps
+    apart, so that the profile there is verified to be at most delta; infinity where the profile never gets there.
+
+    Raises
+    ------
+    ValueError for delta outside (0, 1).
+    """
+    delta = delta_array(delta)
+    target = np.log(delta).ravel()
+    epsilon = np.zeros(target.shape)
+    (open_,) = np.nonzero(log_delta(np.zeros(target.shape)) > target)
+    low, high = np.zeros(open_.size), np.ones(open_.size)
+    while (short := log_delta(high) > target[open_]).any():
+        low[short], high[short] = high[short], high[short] * 2
+        if np.isinf(high).any():
+            keep = np.isfinite(high)
+            epsilon[open_[~keep]] = np.inf
+            open_, low, high = open_[keep], low[keep], high[keep]
+    if open_.size:
+        root = find_root(lambda x, t: log_delta(x) - t, (low, high), args=(target[open_],))
+        epsilon[open_] = root.bracket[1]
+    return epsilon.reshape(delta.shape)[()]

@@ -1,0 +1,102 @@
+"""From Renyi differential privacy to (epsilon, delta): what one order proves, and the search for the best order."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.accounting.logspace import log1mexp
+
+# alpha - 1 of the coarse search; beyond its ends the converted bounds are trivial (left) or below e^-10^9 (right).
+_EXCESS = np.geomspace(1e-6, 1e12, 121)
+_STEP = np.log(_EXCESS[1] / _EXCESS[0])
+_ZOOMS, _SHRINK = 5, 5
+
+
+class Mironov:
+    """delta = exp((alpha - 1)(rdp - epsilon)). Mironov 2017, Proposition 3."""
+
+    @staticmethod
+    def log_delta(epsilon, *, alpha, rdp):
+        """Log delta granted at `epsilon` by order `alpha`; all arguments broadcast, nats."""
+        return (alpha - 1) * (rdp - epsilon)
+
+    @staticmethod
+    def epsilon(log_delta, *, alpha, rdp):
+        """Epsilon granted at `log_delta` by order `alpha`; all arguments broadcast, nats."""
+        return rdp - log_delta / (alpha - 1)
+
+
+class CanonneKamathSteinke:
+    """delta = exp((alpha - 1)(rdp - epsilon)) (1 - 1/alpha)^(alpha - 1) / alpha, the best constant for one order.
+
+    Canonne, Kamath, Steinke 2020, Proposition 12; Balle et al. 2020, Theorem 21.
+    """
+
+    @staticmethod
+    def log_delta(epsilon, *, alpha, rdp):
+        """Log delta granted at `epsilon` by order `alpha`; all arguments broadcast, nats."""
+        return (alpha - 1) * (rdp - epsilon + np.log1p(-1 / alpha)) - np.log(alpha)
+
+    @staticmethod
+    def epsilon(log_delta, *, alpha, rdp):
+        """Epsilon granted at `log_delta` by order `alpha`; all arguments broadcast, nats."""
+        return rdp + np.log1p(-1 / alpha) - (log_delta + np.log(alpha)) / (alpha - 1)
+
+
+class Optimum(NamedTuple):
+    """The best value over Renyi orders, the order that attains it, and whether that is an end of the search."""
+
+    value: np.ndarray
+    order: np.ndarray
+    at_edge: np.ndarray
+
+
+def minimise_over_orders(value, rdp, *, rows, orders=None):
+    """Minimise value(alpha, rdp(alpha)) over alpha, for `rows` problems at once.
+
+    Every alpha gives a valid bound, so the search can only lose tightness, never validity. Without `orders` it is
+    continuous: a geometric grid of alpha - 1 from 1e-6 to 1e12 finds each row's basin, then parabolas in
+    log(alpha - 1) over ever narrower triples find its floor.
+
+    Parameters
+    ----------
+    value : callable (alpha, rdp) -> objective, broadcasting a leading axis of length `rows`
+    rdp : callable, elementwise in alpha
+    rows : int
+    orders : 1-d array of orders > 1 to choose from, or None for the continuous search
+
+    Returns
+    -------
+    Optimum of arrays of shape (rows,)
+    """
+    row = np.arange(rows)
+    alpha = 1 + _EXCESS if orders is None else orders
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        objective = np.broadcast_to(value(alpha, rdp(alpha)), (rows, alpha.size))
+        best = _argmin(objective)
+        optimum, order = objective[row, best], alpha[best]
+        edge = (best == 0) | (best == alpha.size - 1)
+        if orders is not None:
+            return Optimum(optimum, order, edge)
+        centre, step = np.log(_EXCESS[best]), _STEP
+        for _ in range(_ZOOMS):
+            alpha = 1 + np.exp(centre[:, None] + np.array([-step, 0.0, step]))
+            objective = value(alpha, rdp(alpha))
+            best = _argmin(objective)
+            better = objective[row, best] < optimum
+            optimum = np.where(better, objective[row, best], optimum)
+            order = np.where(better, alpha[row, best], order)
+            left, middle, right = objective.T
+            vertex = 0.5 * (left - right) / (left - 2 * middle + right)
+            vertex = np.where(np.abs(vertex) <= 1, vertex, best - 1.0)
+            centre, step = centre + vertex * step, step / _SHRINK
+    return Optimum(optimum, order, edge)
+
+
+def _argmin(objective):
+    return np.argmin(np.where(np.isnan(objective), np.inf, objective), axis=1)
+
+
+def kl_log_delta(kl):
+    """Log of sqrt(1 - e^-KL), which bounds delta at every epsilon >= 0 (Bretagnolle & Huber 1979)."""
+    return 0.5 * log1mexp(-np.asarray(kl, float))

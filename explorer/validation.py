@@ -1,0 +1,76 @@
+"""One place where arguments are checked: every error names the parameter, its value and the rule it broke."""
+
+import numpy as np
+
+
+def real_array(name, value, *, rule="a real number", valid=lambda x: ~np.isnan(x)):
+    """`value` as a float array of its own shape.
+
+    Parameters
+    ----------
+    name : str, the parameter's name as the caller knows it
+    value : array_like, any shape (an empty array passes)
+    rule : str, completes the sentence "<name> must be <rule>"
+    valid : callable, float array to boolean array
+
+    Raises
+    ------
+    ValueError if `value` is not numeric or an element breaks the rule; the first offender is shown.
+    """
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "iufO":  # no booleans, complex numbers, strings or dates
+            raise TypeError
+        array = array.astype(float)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be {rule}: got {name}={_shorten(value)}") from None
+    bad = ~valid(array)
+    if np.any(bad):
+        raise ValueError(f"{name} must be {rule}: got {name}={float(array[bad].flat[0])!r}")
+    return array
+
+
+def real(name, value, *, rule="a finite number", valid=np.isfinite):
+    """`value` as a float; raises ValueError, naming the parameter, unless it is one number that obeys the rule."""
+    array = real_array(name, value, rule=rule, valid=valid)
+    if array.ndim:
+        raise ValueError(f"{name} must be a single number: got {name}={_shorten(value)}")
+    return float(array)
+
+
+def positive(name, value):
+    """`value` as a finite float > 0."""
+    return real(name, value, rule="a finite number > 0", valid=lambda x: np.isfinite(x) & (x > 0))
+
+
+def non_negative(name, value):
+    """`value` as a finite float >= 0."""
+    return real(name, value, rule="a finite number >= 0", valid=lambda x: np.isfinite(x) & (x >= 0))
+
+
+def epsilon_array(value):
+    """Privacy parameters epsilon as a float array; any real number and both infinities are meaningful."""
+    return real_array("epsilon", value)
+
+
+def delta_array(value):
+    """Failure probabilities delta as a float array, each inside (0, 1)."""
+    return real_array("delta", value, rule="inside (0, 1)", valid=lambda x: (x > 0) & (x < 1))
+
+
+def order_array(value):
+    """Renyi orders alpha as a float array, each >= 1 (1 is the Kullback-Leibler limit, infinity the max-divergence)."""
+    return real_array("alpha", value, rule=">= 1", valid=lambda x: x >= 1)
+
+
+def instance(name, value, types):
+    """`value`, which must be an instance of one of `types`; raises TypeError naming what was accepted and what came."""
+    if not isinstance(value, types):
+        accepted = " or ".join(t.__name__ for t in (types if isinstance(types, tuple) else (types,)))
+        raise TypeError(f"{name} must be {accepted}: got {name}={_shorten(value)}")
+    return value
+
+
+def _shorten(value):
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
