@@ -63,7 +63,7 @@ def smallest_epsilon(log_delta, delta):
     ValueError for delta outside (0, 1).
     """
     delta = delta_array(delta)
-    target = np.log(delta).ravel()
+    target = log_target(delta).ravel()
     epsilon = np.zeros(target.shape)
     (open_,) = np.nonzero(log_delta(np.zeros(target.shape)) > target)
     low, high = np.zeros(open_.size), np.ones(open_.size)
@@ -77,3 +77,8 @@ def smallest_epsilon(log_delta, delta):
         root = find_root(lambda x, t: log_delta(x) - t, (low, high), args=(target[open_],))
         epsilon[open_] = root.bracket[1]
     return epsilon.reshape(delta.shape)[()]
+
+
+def log_target(delta):
+    """log delta, lowered by what rounding may add, so that exp(log_delta) <= delta follows from log_delta <= target."""
+    return np.log(delta) * (1 + 4 * np.finfo(float).eps)

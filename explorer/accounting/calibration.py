@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from scipy.optimize import brentq
 
-from explorer.accounting.bound import BoundNotApplicable, PrivacyBound
+from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, log_target
 from explorer.accounting.gaussian import GaussianLowerBound
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian
 from explorer.accounting.renyi import RenyiBound
@@ -69,11 +69,11 @@ def calibrate(bound, mechanism, *, parameter, epsilon, delta):
     3.7306
     """
     epsilon = real("epsilon", epsilon, rule="a finite number >= 0", valid=lambda x: np.isfinite(x) & (x >= 0))
-    log_target = float(np.log(_single("delta", delta_array(delta))))
+    target = float(log_target(_single("delta", delta_array(delta))))
 
     def excess(value):
         try:
-            return float(bound(mechanism(**{parameter: value})).log_delta(epsilon)) - log_target
+            return float(bound(mechanism(**{parameter: value})).log_delta(epsilon)) - target
         except BoundNotApplicable:
             return np.inf
 

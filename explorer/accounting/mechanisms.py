@@ -26,8 +26,7 @@ class Gaussian:
     sensitivity: float = 1.0
 
     def __post_init__(self):
-        positive("noise_std", self.noise_std)
-        positive("sensitivity", self.sensitivity)
+        _positive_fields(self, "noise_std", "sensitivity")
 
     @property
     def sensitivity_ratio(self):
@@ -44,8 +43,7 @@ class _PerturbedObjective:
     monotone_loss: bool = False
 
     def __post_init__(self):
-        for name in ("noise_std", "l2_reg", "lipschitz", "smoothness"):
-            positive(name, getattr(self, name))
+        _positive_fields(self, "noise_std", "l2_reg", "lipschitz", "smoothness")
         if not isinstance(self.monotone_loss, bool):
             raise ValueError(f"monotone_loss must be True or False: got monotone_loss={self.monotone_loss!r}")
 
@@ -107,8 +105,7 @@ class ApproximateMinimaPerturbation(_PerturbedObjective):
 
     def __post_init__(self):
         super().__post_init__()
-        positive("gradient_tol", self.gradient_tol)
-        positive("output_noise_std", self.output_noise_std)
+        _positive_fields(self, "gradient_tol", "output_noise_std")
 
     @property
     def objective(self):
@@ -125,3 +122,9 @@ class ApproximateMinimaPerturbation(_PerturbedObjective):
     def output_step(self):
         """The output noise as a `Gaussian` mechanism of sensitivity 2 tau / lambda."""
         return Gaussian(noise_std=self.output_noise_std, sensitivity=2 * self.gradient_tol / self.l2_reg)
+
+
+def _positive_fields(mechanism, *names):
+    """Check the named fields of a frozen dataclass and keep them as plain floats."""
+    for name in names:
+        object.__setattr__(mechanism, name, positive(name, getattr(mechanism, name)))

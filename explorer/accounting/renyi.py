@@ -9,7 +9,7 @@ from functools import singledispatch
 import numpy as np
 from scipy.special import erf, log_ndtr
 
-from explorer.accounting.bound import ProfileBound
+from explorer.accounting.bound import ProfileBound, log_target
 from explorer.accounting.conversion import CanonneKamathSteinke, Optimum, kl_log_delta, minimise_over_orders
 from explorer.accounting.hockey_stick import require_strong_convexity
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian, ObjectivePerturbation
@@ -151,7 +151,7 @@ class RenyiBound(ProfileBound):
         Optimum of arrays of delta's shape
         """
         delta = delta_array(delta)
-        log_delta = np.log(delta).reshape(-1, 1)
+        log_delta = log_target(delta).reshape(-1, 1)
         best = self._search(lambda alpha, rdp: self.conversion.epsilon(log_delta, alpha=alpha, rdp=rdp), delta.size)
         free = self.log_delta(0.0) <= log_delta[:, 0]
         value = np.where(free, 0.0, np.maximum(best.value, np.finfo(float).tiny))

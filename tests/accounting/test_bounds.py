@@ -80,7 +80,7 @@ def test_epsilon_is_the_smallest_that_grants_delta(bound, mechanism, delta):
     profile = bound(mechanism)
     epsilon = profile.epsilon(delta)
     assert epsilon >= 0
-    assert profile.log_delta(epsilon) <= np.log(delta) + 1e-10 * abs(np.log(delta))
+    assert profile.log_delta(epsilon) <= np.log(delta) + 1e-10 * abs(np.log(delta))  # two searches over orders
     if epsilon > 1e-6:
         # a hair less epsilon grants strictly less privacy: the answer is not merely an upper bound
         assert profile.log_delta(epsilon * (1 - 1e-6)) > np.log(delta)
