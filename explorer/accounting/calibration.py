@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.optimize import brentq
 
-from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, log_target
+from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, log_target, private_root
 from explorer.accounting.gaussian import GaussianLowerBound
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian
 from explorer.accounting.renyi import RenyiBound
@@ -83,7 +82,7 @@ def calibrate(bound, mechanism, *, parameter, epsilon, delta):
             f"no {parameter} up to {_LARGEST:g} reaches epsilon={epsilon!r}, delta={delta!r} "
             f"with the other parameters as they are: {mechanism(**{parameter: _LARGEST})!r}"
         )
-    value = _private_end(excess, low, high)
+    value = high if low is None else private_root(excess, low, high)
     calibrated = mechanism(**{parameter: value})
     granted = bound(calibrated)
     return Calibration(parameter, value, calibrated, granted, epsilon, float(granted.delta(epsilon)))
@@ -103,17 +102,6 @@ def _bracket(excess):
         if excess(value) <= 0:
             return low, value
     return value, None
-
-
-def _private_end(excess, low, high):
-    if low is None:
-        return high
-    # brentq needs finite values; where the bound is not applicable any positive number keeps the bracket.
-    root = np.exp(brentq(lambda t: min(excess(np.exp(t)), 1e6), np.log(low), np.log(high), xtol=1e-15, rtol=1e-15))
-    step = np.spacing(root)
-    while excess(root) > 0 and root < high:
-        root, step = root + step, 2 * step
-    return float(min(root, high))
 
 
 def calibrate_gaussian(*, epsilon, delta, sensitivity=1.0):

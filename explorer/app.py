@@ -1,0 +1,30 @@
+"""The explorer as an app: `panel serve explorer/app.py`, or `python -m explorer`."""
+
+import panel as pn
+import panel_material_ui as pmui
+
+from explorer.views import BoundsView, FitView
+
+pn.extension("mathjax", notifications=True)
+
+PAGES = {"Bounds": BoundsView, "Fit": FitView}
+
+
+def build():
+    """The whole app for one session, as a panel_material_ui.Page."""
+    views = {name: view() for name, view in PAGES.items()}
+    projector = pmui.Switch(label="Projector", name="projector", description="Large type and thick lines.")
+    tabs = pmui.Tabs(*views.items(), name="pages", sizing_mode="stretch_width")
+    page = pmui.Page(title="Objective perturbation explorer", header=[pn.layout.HSpacer(), projector], main=[tabs])
+
+    def set_projector(event):
+        page.theme_config = {"typography": {"fontSize": 17 if event.new else 14}}
+        for view in views.values():
+            view.set_projector(event.new)
+
+    projector.param.watch(set_projector, "value")
+    return page
+
+
+if pn.state.served:
+    build().servable()

@@ -1,0 +1,1 @@
+"""One param.Parameterized class per page: parameters, presets, tidy results. No Panel."""

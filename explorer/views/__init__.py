@@ -1,0 +1,6 @@
+"""One pn.viewable.Viewer per page: draws its state. No mathematics."""
+
+from explorer.views.bounds import BoundsView
+from explorer.views.fit import FitView
+
+__all__ = ["BoundsView", "FitView"]

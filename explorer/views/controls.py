@@ -1,0 +1,106 @@
+"""Controls of the pages: a slider on a logarithmic scale with the exact value beside it."""
+
+import numpy as np
+import panel as pn
+import panel_material_ui as pmui
+
+STEPS = 200  # positions of a slider, from its lowest to its highest value
+
+
+class LiveSlider(pmui.FloatSlider):
+    """A slider whose events reach Python at once.
+
+    Panel waits 50 ms for further events and walks the whole page to set its busy indicator at each one; with both
+    out of the way a curve follows the hand (measured with panel 1.9). These are private settings: look here first
+    when a new version of Panel makes sliders slow.
+    """
+
+    _debounce = 5
+    _busy__ignore = (*pmui.FloatSlider._busy__ignore, "value", "value_throttled")
+
+
+def log_slider(state, name):
+    """A control for a positive param.Number with bounds: a logarithmic slider and a field for the exact value.
+
+    Parameters
+    ----------
+    state : param.Parameterized
+    name : str, the parameter's; its label, doc and bounds are shown
+
+    Returns
+    -------
+    pmui.Row of the slider (named f"{name}_slider") and the field (named f"{name}_input")
+    """
+    parameter = state.param[name]
+    low, high = np.log10(parameter.bounds)
+    slider = LiveSlider(
+        name=f"{name}_slider",
+        label=parameter.label,
+        description=parameter.doc,
+        start=low,
+        end=high,
+        step=(high - low) / STEPS,
+        value=np.log10(getattr(state, name)),
+        value_label=_text(getattr(state, name)),  # what a screen reader says, in place of the logarithm
+        show_value=False,
+        size="small",
+        sizing_mode="stretch_width",
+    )
+    field = number_field(state, name)
+
+    def slide(event):
+        # The parameter keeps its exact value when it was the parameter that moved the slider.
+        if abs(event.new - np.log10(getattr(state, name))) > 1e-9:
+            setattr(state, name, float(np.clip(_rounded(10**event.new), *parameter.bounds)))
+
+    def follow(event):
+        slider.param.update(value=float(np.log10(event.new)), value_label=_text(event.new))
+
+    slider.param.watch(slide, "value")
+    state.param.watch(follow, name)
+    return pmui.Row(slider, field, sizing_mode="stretch_width", margin=(0, 0))
+
+
+def number_field(state, name):
+    """A field for the exact value of a param.Number or param.Integer, refusing what lies outside its bounds."""
+    parameter = state.param[name]
+    low, high = parameter.bounds
+    field = pmui.TextInput(
+        name=f"{name}_input",
+        label="",
+        value=_text(getattr(state, name)),
+        width=110,
+        size="small",
+        margin=(12, 5, 0, 5),
+        sx={"& input": {"textAlign": "right"}},
+    )
+
+    def enter(event):
+        try:
+            value = type(getattr(state, name))(float(event.new))
+            if not low <= value <= high:
+                raise ValueError
+        except (ValueError, OverflowError):
+            field.error_state = True
+            if pn.state.notifications is not None:
+                pn.state.notifications.warning(f"{parameter.label}: enter a number from {low:g} to {high:g}.")
+            field.value = _text(getattr(state, name))
+            return
+        field.error_state = False
+        setattr(state, name, value)
+
+    def follow(event):
+        field.value = _text(event.new)
+
+    field.param.watch(enter, "value")
+    state.param.watch(follow, name)
+    return field
+
+
+def _rounded(value):
+    """Three significant digits: what a hand on a slider means."""
+    return float(f"{value:.3g}")
+
+
+def _text(value):
+    return f"{value:.10g}"

@@ -1,0 +1,54 @@
+"""What every page is: plain words and the formula, controls beside a plot, and the numbers that matter below it."""
+
+import panel as pn
+import panel_material_ui as pmui
+
+from explorer.views.plotting import set_projector
+from explorer.views.readouts import Readouts
+
+
+class PageView(pn.viewable.Viewer):
+    """Base of the pages; a subclass makes its plot, gives its introduction and calls `arrange` in `__panel__`.
+
+    Attributes
+    ----------
+    introduction : str, Markdown with $$display$$ formulas
+    words : the introduction as a pane
+    plot : Bokeh figure
+    pane : the plot as a pane
+    readouts : Readouts
+    """
+
+    introduction = ""
+
+    def __init__(self, plot, **params):
+        super().__init__(**params)
+        self.plot = plot
+        self.pane = pn.pane.Bokeh(plot, sizing_mode="stretch_width")
+        self.words = pn.pane.Markdown(self.introduction, sizing_mode="stretch_width", max_width=1200)
+        self.readouts = Readouts(name=f"{plot.name}_readouts")
+        self.set_projector(False)
+
+    def set_projector(self, on):
+        """Draw for the last row of a lecture room, or for a desk."""
+        for pane in (self.words, self.readouts):
+            pane.styles = {"font-size": "22px" if on else "16px"}
+        set_projector(self.plot, on)
+
+    def arrange(self, controls, *below):
+        """The whole page; on a narrow screen the two columns become one.
+
+        Parameters
+        ----------
+        controls : Panel object, left
+        below : Panel objects between the plot and the readouts, right
+        """
+        picture = pmui.Column(self.pane, *below, self.readouts, sizing_mode="stretch_width")
+        columns = pmui.Grid(
+            pmui.Grid(controls, size={"xs": 12, "md": 4, "xl": 3}),
+            pmui.Grid(picture, size={"xs": 12, "md": 8, "xl": 9}),
+            container=True,
+            spacing=3,
+            sizing_mode="stretch_width",
+        )
+        return pmui.Column(self.words, columns, sizing_mode="stretch_width")

@@ -1,0 +1,91 @@
+"""How curves look: one palette, one figure style, three modes, and updates that reach server and notebook alike."""
+
+from dataclasses import dataclass
+
+import panel as pn
+from bokeh.models import HoverTool, SaveTool, Span
+from bokeh.plotting import figure
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """Colour (Okabe-Ito, told apart by colour-blind eyes) and dash pattern (told apart without colour)."""
+
+    color: str
+    dash: str
+
+
+STROKES = {
+    "Kifer et al. 2012": Stroke("#E69F00", "2 4"),
+    "RDP": Stroke("#56B4E9", "12 5"),
+    "Hockey-stick": Stroke("#D55E00", "solid"),
+    "Gaussian lower bound": Stroke("#009E73", "12 4 2 4"),
+    "gradient norm": Stroke("#56B4E9", "solid"),
+}
+MARK = "#888888"  # thresholds, and where values are read
+
+
+def curve_figure(*, name, title, x_label, y_label, **options):
+    """A Bokeh figure in the house style; `name` is its model name and the file name of its export."""
+    plot = figure(
+        name=name,
+        title=title,
+        x_axis_label=x_label,
+        y_axis_label=y_label,
+        sizing_mode="stretch_width",
+        height=480,
+        min_width=320,
+        min_border_right=35,
+        tools="pan,wheel_zoom,box_zoom,reset",
+        output_backend="svg",
+        **options,
+    )
+    plot.toolbar.active_drag = None
+    plot.toolbar.logo = None
+    plot.add_tools(SaveTool(filename=name))  # without a file name it opens a prompt
+    return plot
+
+
+def add_curve(plot, source, x, label, tooltips):
+    """The column `label` of `source` over the column `x` as a line in its stroke, with a hover that names it."""
+    stroke = STROKES[label]
+    line = plot.line(
+        x, label, source=source, name=label, legend_label=label, color=stroke.color, line_dash=stroke.dash, line_width=3
+    )
+    plot.add_tools(HoverTool(renderers=[line], tooltips=[("", label), *tooltips], line_policy="nearest", visible=False))
+    return line
+
+
+def add_mark(plot, dimension):
+    """A dotted line across the plot where something is read; `dimension` is "width" or "height"."""
+    mark = Span(dimension=dimension, line_color=MARK, line_width=2, line_dash="dotted")
+    plot.add_layout(mark)
+    return mark
+
+
+def set_projector(plot, on):
+    """Text and lines that can be read from the last row, or the usual ones.
+
+    The page's theme gives a plot's text sizes in em, whatever Python set, so the plot's own font size scales them all;
+    the new height makes the browser lay the text out again.
+    """
+    plot.styles = {"font-size": "24px" if on else "16px"}
+    plot.height = 560 if on else 480
+    for renderer in plot.renderers:
+        renderer.glyph.line_width = 5 if on else 3
+
+
+def in_session():
+    """Whether this code runs for a page of a server, rather than in a notebook or a script."""
+    return pn.state.curdoc is not None and pn.state.curdoc.session_context is not None
+
+
+def on_document(update):
+    """Run `update`, which changes Bokeh models, under the document's lock: what a coroutine has to do."""
+    pn.state.execute(update, schedule=in_session())
+
+
+def redraw(pane):
+    """Send what changed in a Bokeh pane to a notebook cell; a served page gets it without help."""
+    if not in_session():
+        pn.io.push_notebook(pane)

@@ -1,0 +1,66 @@
+"""The numbers that matter, large, as cards of plain HTML; rounded so that no guarantee looks better than it is."""
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from html import escape
+
+import numpy as np
+import panel as pn
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+_STYLE = """
+:host { container-type: inline-size; }
+.headline { font-size: 1.35em; line-height: 1.35; margin: 0 0 0.7em 0; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(11em, 1fr)); gap: 0.8em; }
+.card { border: 1px solid color-mix(in srgb, currentColor 25%, transparent); border-left-width: 0.4em;
+        border-radius: 0.5em; padding: 0.6em 0.9em; }
+.title { font-weight: 600; }
+.value { font-size: 1.9em; line-height: 1.25; font-variant-numeric: tabular-nums; }
+.detail { opacity: 0.85; }
+"""
+
+
+@dataclass(frozen=True)
+class Card:
+    """One readout: what it is, its value in large type, a line of detail, and the colour of its curve."""
+
+    title: str
+    value: str
+    detail: str = ""
+    color: str = "currentColor"
+
+
+class Readouts(pn.pane.HTML):
+    """A headline sentence above a row of cards; `show` replaces both."""
+
+    def __init__(self, **params):
+        super().__init__(sizing_mode="stretch_width", stylesheets=[_STYLE], **params)
+
+    def show(self, headline, cards):
+        """Replace the headline (HTML, str) and the cards (iterable of Card)."""
+        boxes = "".join(
+            f'<div class="card" style="border-left-color: {card.color}"><div class="title">{escape(card.title)}</div>'
+            f'<div class="value">{escape(card.value)}</div><div class="detail">{escape(card.detail)}</div></div>'
+            for card in cards
+        )
+        self.object = f'<div role="status"><p class="headline">{headline}</p><div class="cards">{boxes}</div></div>'
+
+
+def rounded(value, *, up, digits=3):
+    """`value` to `digits` significant digits, rounded up (a guarantee) or down (a lower bound); infinity as ∞."""
+    if not np.isfinite(value):
+        return "∞" if value > 0 else "none"
+    context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    return f"{float(context.create_decimal(Decimal(float(value)))):g}"
+
+
+def power_of_ten(log10_value, *, up):
+    """10^x as "1.32 × 10⁻⁷", rounded up or down, for any x <= 0 down to where it has no float."""
+    exponent = np.floor(log10_value)
+    mantissa = float(rounded(10 ** (log10_value - exponent), up=up))
+    if mantissa >= 10:
+        mantissa, exponent = mantissa / 10, exponent + 1
+    if exponent >= -2:
+        return f"{mantissa * 10**exponent:.3g}"
+    return f"{mantissa:g} × 10{f'{exponent:.0f}'.translate(_SUPERSCRIPTS)}"
