@@ -14,7 +14,7 @@ def build():
     """The whole app for one session, as a panel_material_ui.Page."""
     views = {name: view() for name, view in PAGES.items()}
     projector = pmui.Switch(label="Projector", name="projector", description="Large type and thick lines.")
-    tabs = pmui.Tabs(*views.items(), name="pages", sizing_mode="stretch_width")
+    tabs = pmui.Tabs(*views.items(), name="pages", sizing_mode="stretch_width", styles={"visibility": "hidden"})
     page = pmui.Page(title="Objective perturbation explorer", header=[pn.layout.HSpacer(), projector], main=[tabs])
 
     def set_projector(event):
@@ -23,6 +23,9 @@ def build():
             view.set_projector(event.new)
 
     projector.param.watch(set_projector, "value")
+    # What a control changes before the browser has reported the page complete can be lost on the way back (panel 1.9),
+    # and hidden controls cannot be touched.
+    pn.state.onload(lambda: tabs.param.update(styles={"visibility": "visible"}))
     return page
 
 

@@ -60,19 +60,19 @@ class BoundsState(param.Parameterized):
     epsilon = param.Number(
         1.0,
         bounds=(0.001, 100),
-        label="read δ at ε",
+        label="ε  to read δ at",
         doc="The privacy parameter at which the readouts give δ. Smaller is a stronger promise.",
     )
     delta = param.Number(
         1e-5,
         bounds=(1e-12, 0.5),
-        label="read ε at δ",
+        label="δ  to read ε at",
         doc="The failure probability at which the readouts give ε. Smaller is a stronger promise.",
     )
     epsilon_max = param.Number(
         2.5,
         bounds=(0.01, 200),
-        label="ε axis up to",
+        label="ε_max  end of the axis",
         doc="Right end of the plot. “Fit” chooses it so that every curve crosses your δ.",
     )
 

@@ -48,6 +48,7 @@ class BoundsView(PageView):
         self.lines = {name: add_curve(plot, self.source, "epsilon", name, tooltips) for name in BOUNDS}
         self.delta_mark, self.epsilon_mark = (add_mark(plot, dimension) for dimension in ("width", "height"))
         plot.legend.click_policy = "hide"
+        plot.legend.location = "bottom_left"  # profiles fall from the upper left: this corner stays empty
         super().__init__(plot, **params)
         self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="bounds_notes")
         self.state.param.watch(self._draw, [name for name in self.state.param if name != "name"])
@@ -64,11 +65,9 @@ class BoundsView(PageView):
         self.plot.x_range.update(start=0, end=state.epsilon_max)
         self.plot.y_range.start = min(FLOOR, np.log10(state.delta) - 1)
         self.readouts.show(_headline(summary, state), _cards(summary, state))
-        self.notes.object = " ".join(
-            f"Hidden: {', '.join(names)}, because {_in_symbols(reason)}."
-            for reason, names in refused.groupby(refused).groups.items()
-        )
-        self.notes.visible = len(refused) > 0
+        reasons = refused.groupby(refused).groups.items()
+        notes = " ".join(f"Hidden: {', '.join(names)}, because {_in_symbols(why)}." for why, names in reasons)
+        self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
 
     def __panel__(self):

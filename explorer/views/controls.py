@@ -48,13 +48,26 @@ def log_slider(state, name):
     )
     field = number_field(state, name)
 
-    def slide(event):
-        # The parameter keeps its exact value when it was the parameter that moved the slider.
-        if abs(event.new - np.log10(getattr(state, name))) > 1e-9:
-            setattr(state, name, float(np.clip(_rounded(10**event.new), *parameter.bounds)))
+    linking = False  # true while one of the two moves the other, which must not answer:
 
-    def follow(event):
-        slider.param.update(value=float(np.log10(event.new)), value_label=_text(event.new))
+    def slide(event):  # ... the parameter would lose its exact value to the slider's rounding,
+        nonlocal linking
+        if not linking:
+            linking = True
+            try:
+                setattr(state, name, float(np.clip(_rounded(10**event.new), *parameter.bounds)))
+            finally:
+                linking = False
+
+    def follow(event):  # ... and a late answer would pull the slider back from where the hand has it by now
+        nonlocal linking
+        slider.value_label = _text(event.new)
+        if not linking:
+            linking = True
+            try:
+                slider.value = float(np.log10(event.new))
+            finally:
+                linking = False
 
     slider.param.watch(slide, "value")
     state.param.watch(follow, name)
@@ -67,7 +80,7 @@ def number_field(state, name):
     low, high = parameter.bounds
     field = pmui.TextInput(
         name=f"{name}_input",
-        label="",
+        label=parameter.label.split()[0],
         value=_text(getattr(state, name)),
         width=110,
         size="small",

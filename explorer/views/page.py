@@ -3,7 +3,7 @@
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views.plotting import set_projector
+from explorer.views.plotting import keep_sizes, set_projector
 from explorer.views.readouts import Readouts
 
 
@@ -27,6 +27,7 @@ class PageView(pn.viewable.Viewer):
         self.pane = pn.pane.Bokeh(plot, sizing_mode="stretch_width")
         self.words = pn.pane.Markdown(self.introduction, sizing_mode="stretch_width", max_width=1200)
         self.readouts = Readouts(name=f"{plot.name}_readouts")
+        keep_sizes(plot)
         self.set_projector(False)
 
     def set_projector(self, on):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import panel as pn
-from bokeh.models import HoverTool, SaveTool, Span
+from bokeh.models import CustomJS, HoverTool, SaveTool, Span
 from bokeh.plotting import figure
 
 
@@ -63,16 +63,42 @@ def add_mark(plot, dimension):
     return mark
 
 
-def set_projector(plot, on):
-    """Text and lines that can be read from the last row, or the usual ones.
+def keep_sizes(plot):
+    """Make text and legend keep this project's sizes under every theme.
 
-    The page's theme gives a plot's text sizes in em, whatever Python set, so the plot's own font size scales them all;
-    the new height makes the browser lay the text out again.
+    When a page changes its theme, Material's own sizes (in em of 13 pixels, whatever the page's type is) are written
+    to every plot in the browser; a callback there turns them into pixels of the plot's base size, kept in its tags.
     """
-    plot.styles = {"font-size": "24px" if on else "16px"}
-    plot.height = 560 if on else 480
+    for model, name, _ in _texts(plot):
+        code = f"const s = cb_obj.{name}; if (s.endsWith('em')) cb_obj.{name} = `${{parseFloat(s) * plot.tags[0]}}px`"
+        model.js_on_change(name, CustomJS(args={"plot": plot}, code=code))
+    for legend in plot.legend:
+        code = "if (cb_obj.glyph_width != 3 * plot.tags[0]) cb_obj.glyph_width = 3 * plot.tags[0]"
+        legend.js_on_change("glyph_width", CustomJS(args={"plot": plot}, code=code))
+        legend.update(inactive_fill_color=MARK, inactive_fill_alpha=0.3)
+
+
+def set_projector(plot, on):
+    """Text and lines that can be read from the last row, or the usual ones."""
+    base = 24 if on else 16
+    plot.tags = [base]
+    for model, name, em in _texts(plot):
+        setattr(model, name, f"{em * base:g}px")
+    for legend in plot.legend:
+        legend.glyph_width = 3 * base
     for renderer in plot.renderers:
         renderer.glyph.line_width = 5 if on else 3
+    plot.height = 560 if on else 480
+
+
+def _texts(plot):
+    """(model, property, size in em) of every text of a plot; the sizes are those of the theme."""
+    yield plot.title, "text_font_size", 1.05
+    for axis in plot.axis:
+        yield axis, "axis_label_text_font_size", 1.0
+        yield axis, "major_label_text_font_size", 0.925
+    for legend in plot.legend:
+        yield legend, "label_text_font_size", 0.95
 
 
 def in_session():

@@ -1,0 +1,40 @@
+# Everything sets itself up in .venv from Python 3.11 or newer; nothing else is needed.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: app lab test lint bench clean
+
+app: .venv/app
+	$(BIN)/python -m explorer
+
+lab: .venv/lab
+	$(BIN)/jupyter lab notebooks
+
+# Unit and property tests, the notebooks (by nbval) and the browser test.
+test: .venv/test lint
+	$(BIN)/python -m pytest --nbval --nbval-current-env tests notebooks
+
+lint: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# Ratios and times measured side by side; never part of the tests.
+bench: .venv/bench
+	for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf .venv
+
+.venv/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.11 app"; exit 1; }
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/app: .venv/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+.venv/lab .venv/test .venv/bench: .venv/%: .venv/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	touch $@

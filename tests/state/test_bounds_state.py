@@ -1,0 +1,77 @@
+"""The Bounds page's numbers, without a page: tables, presets, and curves that a theorem forbids."""
+
+import numpy as np
+import pytest
+
+from explorer.accounting import HockeyStickBound, KiferBound
+from explorer.state.bounds import BOUNDS, LOWER_BOUND, POINTS, PRESETS, BoundsState
+
+
+def test_curves_are_the_accountants():
+    state = BoundsState(noise_std=7.0, l2_reg=12.0, smoothness=0.5, lipschitz=2.0, epsilon_max=3.0)
+    table = state.curves()
+    assert list(table) == ["epsilon", *BOUNDS]
+    assert len(table) == POINTS
+    assert (table["epsilon"].iloc[0], table["epsilon"].iloc[-1]) == (0, 3)
+    expected = HockeyStickBound(state.mechanism).log_delta(table["epsilon"]) / np.log(10)
+    np.testing.assert_array_equal(table["Hockey-stick"], expected)
+    assert np.isfinite(table).all(axis=None)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_preset_sets_every_parameter_of_its_caption(name):
+    state = BoundsState(noise_std=1.0, l2_reg=3.0, smoothness=0.3, lipschitz=0.7)
+    state.apply_preset(name)
+    assert set(PRESETS[name]) == {"noise_std", "l2_reg", "smoothness", "lipschitz"}
+    for parameter, value in PRESETS[name].items():
+        assert getattr(state, parameter) == value
+    assert state.epsilon_max > state.summary()["epsilon"].max()  # every curve crosses delta inside the axis
+
+
+def test_preset_redraws_once():
+    state, calls = BoundsState(), []
+    state.param.watch(lambda *events: calls.append(events), ["noise_std", "l2_reg", "epsilon_max"])
+    state.apply_preset("Figure 1, right")
+    assert len(calls) == 1
+
+
+def test_summary_reads_the_curves():
+    state = BoundsState()
+    summary = state.summary()
+    assert list(summary.index) == list(BOUNDS)
+    assert summary.loc[LOWER_BOUND, "ratio"] == 1
+    assert (summary["ratio"] >= 1).all()
+    assert summary.loc["Kifer et al. 2012", "epsilon"] == KiferBound(state.mechanism).epsilon(state.delta)
+    at_epsilon = HockeyStickBound(state.mechanism).delta(state.epsilon)
+    assert 10 ** summary.loc["Hockey-stick", "log10_delta"] == pytest.approx(at_epsilon)
+
+
+def test_forbidden_combination_hides_the_curve_and_says_why():
+    state = BoundsState(l2_reg=0.5, smoothness=1.0)
+    summary, curves = state.summary(), state.curves()
+    for name in ("RDP", "Hockey-stick"):
+        assert "l2_reg must exceed smoothness" in summary.loc[name, "refusal"]
+        assert np.isnan(summary.loc[name, "epsilon"])
+        assert curves[name].isna().all()
+    for name in ("Kifer et al. 2012", LOWER_BOUND):
+        assert summary.loc[name, "refusal"] == ""
+        assert curves[name].notna().all()
+
+
+@pytest.mark.parametrize("corner", ["low", "high"])
+def test_every_corner_of_the_sliders_has_numbers(corner):
+    side = {"low": 0, "high": 1}[corner]
+    for name in ("noise_std", "l2_reg", "smoothness", "lipschitz", "epsilon", "delta", "epsilon_max"):
+        state = BoundsState(**{name: BoundsState.param[name].bounds[side]})
+        granted, _ = state.bounds()
+        assert np.isfinite(state.curves()[list(granted)]).all(axis=None), name
+        summary = state.summary().loc[list(granted)]
+        assert np.isfinite(summary[["epsilon", "log10_delta"]]).all(axis=None), name
+        state.fit_axis()
+
+
+@pytest.mark.parametrize("name", ["noise_std", "delta"])
+def test_values_outside_the_sliders_are_refused(name):
+    for bad in (0, -1, 1e9, "five"):
+        with pytest.raises(ValueError, match=name):
+            BoundsState(**{name: bad})

@@ -1,0 +1,36 @@
+"""environment.yml and pyproject.toml name the same packages with the same bounds."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def requirement(text):
+    name, bound = re.fullmatch(r"([A-Za-z0-9_.-]+)(>=[\w.]+)", text.strip()).groups()
+    return name.lower().replace("_", "-"), bound
+
+
+def test_conda_and_pip_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    declared = {requirement(r) for r in project["dependencies"] + extras["lab"] + extras["test"]}
+    declared.add(("python", project["requires-python"]))
+    entries = re.findall(r"^ +- (.+)$", (ROOT / "environment.yml").read_text(), flags=re.MULTILINE)
+    listed = [entry for entry in entries if ">=" in entry]
+    assert set(entries) - set(listed) == {"conda-forge", "pip", "pip:"}  # nothing without a lower bound
+    assert {requirement(entry) for entry in listed} == declared
+
+
+def test_every_import_is_declared():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {requirement(r)[0] for r in project["dependencies"]}
+    distributions = {"sklearn": "scikit-learn", "panel_material_ui": "panel-material-ui"}
+    imported = set()
+    for path in (ROOT / "explorer").rglob("*.py"):
+        imported |= set(re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), flags=re.MULTILINE))
+    import sys
+
+    third_party = {distributions.get(n, n) for n in imported - set(sys.stdlib_module_names) - {"explorer"}}
+    assert third_party <= declared

@@ -1,0 +1,103 @@
+"""A served app and a browser page on it; without a Chromium the tests are skipped, or fail under REQUIRE_BROWSER=1."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+    if not os.access(path, os.X_OK):
+        reason = f"no Chromium at {path}; set CHROMIUM to one, or install Debian's package"
+        if os.environ.get("REQUIRE_BROWSER") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def server():
+    """`python -m explorer` on a free port, as a user starts it; yields its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "explorer", "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    address = f"http://localhost:{port}"
+    try:
+        assert address in process.stdout.readline()  # the address is printed before anything else
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(address, timeout=5).close()
+                break
+            except OSError:
+                assert process.poll() is None, process.stdout.read()
+                time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+class Explorer:
+    """A browser page on the app, and what it has drawn."""
+
+    def __init__(self, page, address):
+        self.page, self.requests, self.errors = page, [], []
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
+        page.goto(address)
+        page.get_by_role("slider", name="σ").first.wait_for(timeout=60_000)
+
+    def data(self, source, column):
+        """A column of the named Bokeh source as the browser has it."""
+        script = """([source, column]) => Array.from(
+            Bokeh.documents[0].get_model_by_name(source).data[column] ?? [], Number)"""
+        return self.page.evaluate(script, [source, column])
+
+    def visible(self, curve):
+        """Whether the named curve is drawn."""
+        return self.page.evaluate("name => Bokeh.documents[0].get_model_by_name(name).visible", curve)
+
+    def until(self, condition, *, seconds=30):
+        """Wait until condition() is true; the browser keeps running meanwhile."""
+        for _ in range(seconds * 20):
+            if condition():
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"not reached in {seconds} s")
+
+    def field(self, name):
+        """The exact value in the field labelled `name`, a parameter's symbol."""
+        return float(self.page.get_by_role("textbox", name=name, exact=True).first.input_value())
+
+
+@pytest.fixture
+def explorer(chromium, server):
+    page = chromium.new_page(viewport={"width": 1280, "height": 950})
+    explorer = Explorer(page, server)
+    yield explorer
+    page.close()
+    assert explorer.errors == []
+    assert [url for url in explorer.requests if not url.startswith((server, "data:", "blob:"))] == []

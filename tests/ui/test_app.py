@@ -1,0 +1,90 @@
+"""The app in a browser: sliders by keyboard, presets, a forbidden combination, and a fit with its certificate."""
+
+import numpy as np
+import pytest
+
+from explorer.state.bounds import PRESETS, BoundsState
+
+SYMBOLS = {"noise_std": "σ", "l2_reg": "λ", "smoothness": "β", "lipschitz": "L"}
+
+
+def test_sigma_slider_by_keyboard_changes_the_curve(explorer):
+    before = explorer.data("bounds_curves", "Hockey-stick")
+    slider = explorer.page.get_by_role("slider", name="σ").first
+    slider.focus()
+    for _ in range(5):
+        explorer.page.keyboard.press("ArrowRight")
+    explorer.until(lambda: explorer.data("bounds_curves", "Hockey-stick") != before)
+    explorer.until(lambda: explorer.field("σ") > 5)
+    explorer.page.wait_for_timeout(500)
+    after = explorer.data("bounds_curves", "Hockey-stick")
+    assert max(np.subtract(after, before)) <= 0  # more noise, less delta, everywhere
+    expected = BoundsState(noise_std=explorer.field("σ")).curves()["Hockey-stick"]
+    np.testing.assert_allclose(after, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_preset_sets_every_parameter_of_its_caption(explorer, name):
+    for symbol in SYMBOLS.values():  # away from every preset first
+        before = explorer.field(symbol)
+        explorer.page.get_by_role("slider", name=symbol).first.focus()
+        explorer.page.keyboard.press("ArrowRight")
+        explorer.until(lambda s=symbol, b=before: explorer.field(s) != b)
+    explorer.page.get_by_role("button", name=name).click()
+    for parameter, value in PRESETS[name].items():
+        explorer.until(lambda p=parameter, v=value: explorer.field(SYMBOLS[p]) == v)
+    state = BoundsState()
+    state.apply_preset(name)
+    expected = state.curves()
+    explorer.until(lambda: np.allclose(explorer.data("bounds_curves", "RDP"), expected["RDP"], rtol=1e-12))
+
+
+def test_forbidden_combination_hides_the_curve_and_says_why(explorer):
+    assert explorer.visible("Hockey-stick")
+    slider = explorer.page.get_by_role("slider", name="λ").first
+    slider.focus()
+    explorer.page.keyboard.press("Home")
+    explorer.until(lambda: not explorer.visible("Hockey-stick"))
+    assert explorer.visible("Gaussian lower bound")
+    explorer.page.get_by_text("Hidden: RDP, Hockey-stick, because λ must exceed β").wait_for()
+
+
+def test_value_outside_the_bounds_is_refused_and_explained(explorer):
+    field = explorer.page.get_by_role("textbox", name="σ", exact=True)
+    field.fill("-3")
+    field.press("Enter")
+    explorer.page.get_by_text("enter a number from 0.05 to 1000").first.wait_for()
+    explorer.until(lambda: field.input_value() == "5")
+    field.fill("12.5")
+    field.press("Enter")
+    explorer.until(lambda: explorer.field("σ") == 12.5)
+
+
+def test_fit_shows_its_certificate_and_a_refusal_voids_it(explorer):
+    page = explorer.page
+    page.get_by_role("tab", name="Fit").click()
+    page.get_by_role("button", name="Train").click()
+    page.get_by_text("of accuracy in this draw").wait_for(timeout=60_000)
+    page.get_by_text("gradient norm 0.0086 ≤ τ = 0.01").wait_for()
+    norms = explorer.data("fit_trace", "gradient norm")
+    assert norms[0] > 1 > 0.01 >= norms[-1]
+    tolerance = page.get_by_role("slider", name="τ").first
+    tolerance.focus()
+    page.keyboard.press("Home")
+    page.get_by_text("Press Train to fit").wait_for()  # a result stands only beside its own parameters
+    page.get_by_role("button", name="Train").click()
+    page.get_by_text("No release:").wait_for(timeout=60_000)
+    page.get_by_text("nothing is released").last.wait_for()
+
+
+def test_projector_and_dark_mode_draw_large(explorer):
+    def size():
+        script = "() => Bokeh.documents[0].get_model_by_name('bounds').title.text_font_size"
+        return float(explorer.page.evaluate(script).removesuffix("px"))
+
+    explorer.until(lambda: size() == pytest.approx(16.8))
+    explorer.page.get_by_text("Projector").click()
+    explorer.until(lambda: size() == pytest.approx(25.2))
+    explorer.page.get_by_role("button", name="Toggle theme").click()
+    explorer.page.wait_for_timeout(1000)
+    explorer.until(lambda: size() == pytest.approx(25.2))
