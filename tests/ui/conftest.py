@@ -1,6 +1,7 @@
 """A served app and a browser page on it; without a Chromium the tests are skipped, or fail under REQUIRE_BROWSER=1."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -68,7 +69,11 @@ class Explorer:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
         page.goto(address)
-        page.get_by_role("slider", name="σ").first.wait_for(timeout=60_000)
+        self.slider("σ").wait_for(timeout=60_000)
+
+    def slider(self, symbol):
+        """The slider on the open page whose label starts with the parameter's symbol."""
+        return self.page.get_by_role("slider", name=re.compile(rf"^{symbol}\s")).first
 
     def data(self, source, column):
         """A column of the named Bokeh source as the browser has it."""

@@ -10,7 +10,7 @@ SYMBOLS = {"noise_std": "σ", "l2_reg": "λ", "smoothness": "β", "lipschitz": "
 
 def test_sigma_slider_by_keyboard_changes_the_curve(explorer):
     before = explorer.data("bounds_curves", "Hockey-stick")
-    slider = explorer.page.get_by_role("slider", name="σ").first
+    slider = explorer.slider("σ")
     slider.focus()
     for _ in range(5):
         explorer.page.keyboard.press("ArrowRight")
@@ -27,7 +27,7 @@ def test_sigma_slider_by_keyboard_changes_the_curve(explorer):
 def test_preset_sets_every_parameter_of_its_caption(explorer, name):
     for symbol in SYMBOLS.values():  # away from every preset first
         before = explorer.field(symbol)
-        explorer.page.get_by_role("slider", name=symbol).first.focus()
+        explorer.slider(symbol).focus()
         explorer.page.keyboard.press("ArrowRight")
         explorer.until(lambda s=symbol, b=before: explorer.field(s) != b)
     explorer.page.get_by_role("button", name=name).click()
@@ -41,7 +41,7 @@ def test_preset_sets_every_parameter_of_its_caption(explorer, name):
 
 def test_forbidden_combination_hides_the_curve_and_says_why(explorer):
     assert explorer.visible("Hockey-stick")
-    slider = explorer.page.get_by_role("slider", name="λ").first
+    slider = explorer.slider("λ")
     slider.focus()
     explorer.page.keyboard.press("Home")
     explorer.until(lambda: not explorer.visible("Hockey-stick"))
@@ -68,7 +68,7 @@ def test_fit_shows_its_certificate_and_a_refusal_voids_it(explorer):
     page.get_by_text("gradient norm 0.0086 ≤ τ = 0.01").wait_for()
     norms = explorer.data("fit_trace", "gradient norm")
     assert norms[0] > 1 > 0.01 >= norms[-1]
-    tolerance = page.get_by_role("slider", name="τ").first
+    tolerance = explorer.slider("τ")
     tolerance.focus()
     page.keyboard.press("Home")
     page.get_by_text("Press Train to fit").wait_for()  # a result stands only beside its own parameters
