@@ -21,19 +21,24 @@ def main(arguments=None):
 
     from explorer.app import build
 
+    hosts = {options.address, "localhost", "127.0.0.1"}
+    try:
+        server = pn.serve(
+            {"/": build},
+            port=options.port,
+            address=options.address,
+            title="Objective perturbation explorer",
+            websocket_origin=[f"{host}:{options.port}" for host in hosts],
+            show=options.show,
+            start=False,
+            verbose=False,
+        )
+    except OSError as error:
+        parser.exit(
+            1, f"cannot listen on {options.address}:{options.port}: {error.strerror}; choose another with --port\n"
+        )
     print(f"The explorer is at http://{options.address}:{options.port} (Ctrl-C to stop)", flush=True)
-    pn.serve(
-        {"/": build},
-        port=options.port,
-        address=options.address,
-        title="Objective perturbation explorer",
-        show=options.show,
-        websocket_origin=[
-            f"{options.address}:{options.port}",
-            f"127.0.0.1:{options.port}",
-            f"localhost:{options.port}",
-        ],
-    )
+    server.run_until_shutdown()
 
 
 if __name__ == "__main__":
