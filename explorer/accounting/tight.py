@@ -1,0 +1,336 @@
+"""The privacy profile of objective perturbation itself: "add" exactly, "remove" from above by its optimal control.
+
+What is proved, in units of the noise (sigma = 1), with s = L / sigma, kappa = beta / lambda, gamma = e^epsilon >= 1,
+F(b, h) = Phi(-b) - gamma Phi(-b-h) and b*(h) = epsilon/h - h/2, so that F(b*(h), h) = max_b F(b, h) = H(epsilon; h),
+the Gaussian's profile (notebook 11):
+
+*Reduction* (`explorer.accounting.refined`). (M(Z), M(Z')) has the divergences of (T#N, N) for a map T = id + h with
+|h| <= s, 0 <= h' <= kappa, and every such T occurs; for monotone losses h keeps one sign. The profile of the mechanism
+is the supremum over T.
+
+*Add*: the integral of [phi(u) - gamma phi(u+h)(1+h')]_+. To the right of a zero c of h there is a best plan: climb
+at full speed kappa from c, stop, and collect from there on, for R(c) = max_{b>=c} F(b, min(s, kappa (b-c))). No other
+plan earns more, since W(u, h) = max_{b>=u} F(b, min(s, h + kappa (b-u))) satisfies W_u + v W_h + gain(v) <= 0 for
+every speed v in [0, kappa]. The reason: with q = log phi(u)/(gamma phi(u+h)), what a pause earns, phi(u)(1 - e^-q),
+increases along a full-speed ramp as long as q <= log(1+kappa), and that is where the ramp's own best b lies: waiting
+there beats waiting earlier. The left side is the mirror image, R(-c). So delta = max(H(epsilon; s),
+sup_c R(c) + R(-c)), attained; for one sign it is H(epsilon; s), attained by the constant h = s.
+
+*Remove*: with r = T^-1 - id, non-increasing, |r| <= s, v = -r' <= kappa' = kappa/(1+kappa), the integral of
+[phi(y) - gamma phi(y+r)(1-v)]_+ is at most each of
+ (i) H(epsilon - log(1+kappa); s), the closed form of `RefinedBound`;
+ (ii) for gamma >= 1+kappa, Psi(s), where Psi(0) = 0, Psi' = G*/kappa' below r_c = sqrt(2 kappa epsilon/(2+kappa)) and
+   Psi' = H' beyond, and G*(r) = max_y [phi(y) - gamma/(1+kappa) phi(y+r)]. A unit of shift r spent at y < b*(r) earns
+   at most (v/kappa') G*(r), and at y >= b*(r) no more than holding it: Psi(r), continued by
+   Psi(r) - H(epsilon; r) + F(y, r) beyond b*(r), satisfies the inequality of the control problem. Where r changes sign
+   nothing is left to earn. Attained where the maximiser y*(r) can be followed at the speed allowed;
+ (iii) every chord, in gamma, from (1, TV) to a point of (i) or (ii) further right, for a profile is convex in gamma,
+   and at epsilon = 0 both directions are the total variation TV, which "add" knows exactly.
+
+Both at negative epsilon by duality, delta_PQ(epsilon) = 1 - e^epsilon + e^epsilon delta_QP(-epsilon).
+"""
+
+from functools import cached_property
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from explorer.accounting.gaussian import half_normal_log_delta, log_delta
+from explorer.accounting.logspace import log1mexp, log_mills_difference, log_normal_density, mills_ratio
+from explorer.accounting.refined import DirectionalBound, RefinedBound, dual_log_delta
+from explorer.validation import epsilon_array
+
+_TOLERANCE = 1e-6  # relative, in log delta, between the sums from above and below
+_FEWEST_PANELS, _MOST_PANELS = 128, 8192
+_REACH = 40.0  # the panels cover all but e^-40 of the integral finely; the rest is bounded by one of them
+_FARTHEST = 1e100  # the profile there serves for |epsilon| beyond, so that squares stay finite
+
+
+def bisect(below, low, high, *, steps=60):
+    """Where `below`, an elementwise predicate that holds up to some point of [low, high], ceases to hold.
+
+    The upper end of the last bracket; `high` where it holds throughout. Vectorised over arrays low and high.
+    """
+    for _ in range(steps):
+        middle = (low + high) / 2
+        holds = below(middle)
+        low, high = np.where(holds, middle, low), np.where(holds, high, middle)
+    return high
+
+
+def add_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio):
+    """Log of max(H(epsilon; s), sup_{c>=0} R(c) + R(-c)): "add" exactly, for losses of any sign, epsilon >= 0.
+
+    On the right of c the best plan either saturates, h = s, at b = max(b*(s), c + s/kappa), or stops on the ramp at
+    b = c + v, where v > 0 solves kappa (2+kappa) v^2 + 2 kappa c v = 2 (epsilon + log(1+kappa)). Where both sides stop
+    on their ramps, or both are cut off by saturation, dR(c)/dc tells that the sum grows with c, or falls from c = 0;
+    hence the supremum is at c = 0 or where the side of -c saturates and that of c does not, see `_saturation`.
+
+    Parameters
+    ----------
+    epsilon : array_like, any shape, finite and >= 0, nats
+    sensitivity_ratio, curvature_ratio : floats > 0, s = L / sigma and kappa = beta / lambda
+
+    Returns
+    -------
+    ndarray of epsilon's shape, natural log of delta
+    """
+    s, kappa = sensitivity_ratio, curvature_ratio
+    epsilon = np.asarray(epsilon, float)
+    onset = epsilon / s - s / 2  # b*(s)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        centred = _best_plan(0.0, epsilon, onset, s, kappa)
+        both = _log_sum(epsilon, centred, centred)
+        q = _saturation(epsilon, onset, s, kappa)
+        right = onset + q / s
+        left = _best_plan(np.maximum(s / kappa - right, 0), epsilon, onset, s, kappa)
+        off_centre = _log_sum(epsilon, left, (right, np.full_like(right, s), q))
+    both = np.maximum(both, np.where(onset < s / kappa, off_centre, -np.inf))
+    return np.maximum(both, log_delta(epsilon, sensitivity_ratio=s))
+
+
+def _ramp_length(c, epsilon, kappa):
+    """The positive root v of kappa (2+kappa) v^2 + 2 kappa c v = 2 (epsilon + log(1+kappa))."""
+    energy = 2 * (epsilon + np.log1p(kappa))
+    return energy / (kappa * c + np.sqrt(np.square(kappa * c) + kappa * (2 + kappa) * energy))
+
+
+def _best_plan(c, epsilon, onset, s, kappa):
+    """(b, h, q) that attain R(c), c >= 0: from b on the shift is h, and q = log phi(b)/(gamma phi(b+h))."""
+    ramp = _ramp_length(c, epsilon, kappa)
+    saturated = np.maximum(onset, c + s / kappa)
+    stops = ramp < s / kappa
+    return (
+        np.where(stops, c + ramp, saturated),
+        np.where(stops, kappa * ramp, s),
+        np.where(stops, np.log1p(kappa), s * (saturated - onset)),
+    )
+
+
+def _saturation(epsilon, onset, s, kappa):
+    """q at the end b2 = b*(s) + q/s of the saturating ramp from -c, c = s/kappa - b2, of the best pair of sides.
+
+    There d/dc [R(c) + R(-c)] = A - B with A = phi(b2)(1 - e^-q) and B = kappa' phi(b1), b1 = c + v. log(A/B) is
+    concave in c (its derivative is b2 - s/(e^q - 1) + b1 b1', every term of which falls in c) and ends at -inf for
+    q = 0, so the maximum is its last zero. Without a zero the sum falls in c, and any answer is a valid c.
+    """
+    room = s * (s / kappa - onset)  # q at c = 0
+    most = np.maximum(np.minimum(np.log1p(kappa), 2 * room - np.log1p(kappa)), 1e-300)
+
+    def ends(q):
+        b2 = onset + q / s
+        c = s / kappa - b2
+        return b2, c, _ramp_length(c, epsilon, kappa)
+
+    def rises_with_q(log_q):
+        b2, c, v = ends(np.exp(log_q))
+        return s / np.expm1(np.exp(log_q)) > b2 + c + (1 + kappa) * v * v / (c + (2 + kappa) * v)
+
+    def a_below_b(log_q):
+        b2, c, v = ends(np.exp(log_q))
+        log_ratio = np.log(-np.expm1(-np.exp(log_q))) + np.log1p(1 / kappa) + (c + v - b2) * (c + v + b2) / 2
+        return log_ratio < 0
+
+    top = bisect(rises_with_q, np.log(most) - 80, np.log(most))
+    return np.exp(bisect(a_below_b, top - 80, top))
+
+
+def _log_sum(epsilon, left, right):
+    """log(F(b1, h1) + F(b2, h2)), left and right of c; from the complement, a sum of positive terms, if that is less."""
+    (b1, h1, _), (b2, h2, _) = left, right
+    direct = np.logaddexp(_log_gain(*left), _log_gain(*right))
+    between = log_ndtr(b1) + log1mexp(np.minimum(log_ndtr(-b2) - log_ndtr(b1), 0))
+    complement = np.logaddexp(between, epsilon + np.logaddexp(log_ndtr(-b1 - h1), log_ndtr(-b2 - h2)))
+    return np.where(complement < -np.log(2), log1mexp(np.minimum(complement, 0)), direct)
+
+
+def _log_gain(b, h, q):
+    """log F(b, h) for q >= 0, b >= -30: phi(b) [m(b) - m(b+h) + (1 - e^-q) m(b+h)], no term of which cancels."""
+    rest = log1mexp(-q) + np.log(mills_ratio(b + h))
+    return log_normal_density(b) + np.logaddexp(log_mills_difference(np.maximum(b, -30), h), rest)
+
+
+def remove_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio):
+    """Log of min of (i) H(epsilon - log(1+kappa); s) and (ii) Psi(s), epsilon >= 0: "remove" from above, no chords.
+
+    Psi(s) = ((1+kappa)/kappa) int_0^min(s, r_c) G*(r) dr + [H(epsilon; s) - H(epsilon; r_c)]_+. The integral is a sum
+    from above, refined until it is within 1e-6 |log delta| of a sum from below; not a quadrature rule, which can miss
+    the sliver that holds the mass and claim too little.
+
+    Parameters, returns and errors as for `add_log_delta`.
+    """
+    s, kappa = sensitivity_ratio, curvature_ratio
+    epsilon = np.asarray(epsilon, float)
+    best = np.array(log_delta(epsilon - np.log1p(kappa), sensitivity_ratio=s))
+    slow = epsilon >= np.log1p(kappa)
+    if slow.any():
+        best[slow] = np.minimum(best[slow], _log_psi(epsilon[slow], s, kappa, enough=best[slow]))
+    return best
+
+
+def _log_psi(epsilon, s, kappa, *, enough):
+    """log Psi(s), from above, for 1-d epsilon >= log(1+kappa); not refined where it is known to exceed `enough`."""
+    excess = np.maximum(epsilon - np.log1p(kappa), 0)  # log(gamma / (1+kappa))
+    turn = np.sqrt(2 * kappa / (2 + kappa) * epsilon)  # r_c
+    ratio = np.where(s < turn, _ratio_at(s, excess, kappa), kappa)
+    upper, panels, open_ = np.empty(epsilon.shape), _FEWEST_PANELS, np.arange(epsilon.size)
+    while open_.size:
+        above, below = _log_area(excess[open_], ratio[open_], np.minimum(s, turn[open_]), panels)
+        upper[open_] = above + np.log1p(1 / kappa)
+        wide = above - below > _TOLERANCE * np.maximum(np.abs(upper[open_]), 0.01)
+        relevant = below + np.log1p(1 / kappa) < enough[open_]
+        panels *= 2
+        open_ = open_[wide & relevant] if panels <= _MOST_PANELS else open_[:0]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        held = log_h(epsilon, s)
+        held = held + log1mexp(np.minimum(log_h(epsilon, turn) - held, 0))
+    return np.where(s > turn, np.logaddexp(upper, held), upper)
+
+
+def log_h(epsilon, shift):
+    """log H(epsilon; shift), elementwise in both, for epsilon >= 0; 0, from above, where 1 - H is below e^-450."""
+    onset = epsilon / shift - shift / 2
+    return np.where(onset < -30, 0.0, log_normal_density(onset) + log_mills_difference(np.maximum(onset, -30), shift))
+
+
+def _ratio_at(s, excess, kappa):
+    """x in (0, kappa] at which the curve of `_log_area` reaches r = s (kappa, at most)."""
+
+    def short(log_x):
+        x = np.exp(log_x)
+        return 2 * x * (excess + np.log1p(x)) < s * s * (2 + x)
+
+    top = np.full(excess.shape, np.log(kappa))
+    # r^2 <= x epsilon
+    low = np.minimum(2 * np.log(s) - np.log(excess + np.log1p(kappa)), top) - 1
+    return np.exp(bisect(short, low, top))
+
+
+def _log_area(excess, ratio, shift, panels):
+    """Logs of sums from above and from below for the integral of G* over [0, shift], for 1-d arrays.
+
+    The maximiser y of phi(y) - gamma' phi(y+r), gamma' = e^excess, obeys log phi(y)/(gamma' phi(y+r)) = log(1 + r/y).
+    With x = r/y, from 0 to `ratio` at r = shift, and L = log(1+x), everything is explicit: y^2 = 2 (excess+L)/(x(2+x)),
+    r = x y, G* = phi(y) x/(1+x). As a function of t = log r, log(r G*) has the slope 1 + (excess+L)/sinh L, which
+    decreases: it is concave. So its tangents give a sum from above, panel by panel an exponential, its chords one from
+    below; both are of second order. The nodes are graded towards the end that holds the mass; the panel left of the
+    last node, which reaches down to r = 0, lies under that node's tangent.
+    """
+    excess, end = excess[:, None], ratio[:, None]
+
+    def curve(x):
+        energy = 2 * (excess + np.log1p(x))
+        half_square = energy / (x * (2 + x)) / 2
+        t = 0.5 * np.log(energy * x / (2 + x))
+        return t, t + np.log(x / (1 + x)) - half_square - 0.5 * np.log(2 * np.pi), 1 + 2 * half_square * (1 + x)
+
+    growth = 1 / (2 + end) + 0.5 * end / ((1 + end) * (excess + np.log1p(end)))  # dt / d log x
+    graded = np.square(np.arange(panels, -1, -1) / panels)
+    t, f, slope = curve(end * np.exp(-_REACH / (curve(end)[2] * growth) * graded))
+    peak, last = f[:, -1:], np.log(shift)[:, None]
+    width = np.diff(t, axis=1)
+    # Any point of a panel may separate the tangents of its ends; the far left if the left one would overflow.
+    edge = np.where((slope[:, :-1] - slope[:, 1:]) * width < 1, t[:, 1:] - width / 2, t[:, :-1])
+    height = np.exp(np.minimum(f - peak, 0))
+    reach = np.concatenate([edge, np.maximum(last, t[:, -1:])], axis=1) - t
+    above = height * np.exp(slope * reach) / slope
+    above[:, 1:] -= height[:, 1:] * np.exp(slope[:, 1:] * (edge - t[:, 1:])) / slope[:, 1:]
+    rise = np.diff(f, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below = height[:, 1:] * width * np.where(rise > 0, -np.expm1(-rise) / rise, 1)
+    return peak[:, 0] + np.log(above.sum(axis=1)), peak[:, 0] + np.log(below.sum(axis=1))
+
+
+class TightBound(DirectionalBound):
+    """The privacy profile of objective perturbation over all its losses: "add" exactly, "remove" from above.
+
+    The "remove" bound is attained, to the tolerance 1e-6 in log delta of its sums, wherever the loss that would attain
+    it is smooth enough for kappa; `AttainedLowerBound` is the other end of the bracket. What is proved, and how, is in
+    this module's docstring.
+
+    `log_delta_add` and `log_delta_remove` are the profiles of the two directions at every real epsilon, each the
+    other's dual. "remove" at epsilon >= 0 ("add" below 0) is a minimum of bounds and need not be convex in e^epsilon:
+    take the lower convex envelope before building a privacy loss distribution from it.
+
+    Parameters
+    ----------
+    mechanism : ObjectivePerturbation, with any l2_reg > 0; its `monotone_loss` restricts the losses to one sign of f'
+
+    Raises
+    ------
+    TypeError for another mechanism.
+    """
+
+    def log_delta_add(self, epsilon):
+        """Log delta of M(Z) from M(Z'), Z' having one record more, of epsilon's shape; any real epsilon, nats."""
+        return self._profile(epsilon, self._add, self._remove, RefinedBound(self.mechanism).log_delta_add)
+
+    def log_delta_remove(self, epsilon):
+        """Log delta of M(Z') from M(Z), Z' having one record more, of epsilon's shape; any real epsilon, nats."""
+        return self._profile(epsilon, self._remove, self._add, RefinedBound(self.mechanism).log_delta_remove)
+
+    def _profile(self, epsilon, own, other, refined):
+        epsilon = epsilon_array(epsilon)
+        size = np.minimum(np.abs(epsilon), _FARTHEST)
+        value = np.empty(epsilon.shape)
+        negative = epsilon < 0
+        value[~negative] = own(size[~negative])
+        value[negative] = dual_log_delta(-size[negative], other(size[negative]))
+        # Neither end of the clip changes the value, but for its last digits: the bounds keep their order exactly.
+        value = np.maximum(np.minimum(value, refined(epsilon)), log_delta(epsilon, sensitivity_ratio=self._s))
+        return np.where(np.isposinf(epsilon), -np.inf, value)[()]
+
+    def _add(self, epsilon):
+        if self.mechanism.monotone_loss:
+            return log_delta(epsilon, sensitivity_ratio=self._s)
+        exact = add_log_delta(epsilon, sensitivity_ratio=self._s, curvature_ratio=self._kappa)
+        return np.minimum(exact, half_normal_log_delta(epsilon, sensitivity_ratio=self._s))
+
+    def _remove(self, epsilon):
+        best = self._without_chords(epsilon)
+        for end, log_end in self._tangents:
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                # weights (gamma1 - gamma)/(gamma1 - 1) and (gamma - 1)/(gamma1 - 1) of the chord's two ends
+                start = log1mexp(np.minimum(epsilon - end, 0)) - log1mexp(-end) + self._log_total_variation
+                chord = np.logaddexp(start, _log_expm1(epsilon) - _log_expm1(end) + log_end)
+            best = np.where(epsilon < end, np.minimum(best, chord), best)
+        return np.minimum(best, self._log_total_variation)
+
+    def _without_chords(self, epsilon):
+        return remove_log_delta(epsilon, sensitivity_ratio=self._s, curvature_ratio=self._kappa)
+
+    @cached_property
+    def _log_total_variation(self):
+        return float(self._add(np.zeros(1))[0])
+
+    @cached_property
+    def _tangents(self):
+        """(epsilon1, log delta1) where chords from (gamma = 1, TV) are steepest: the local maxima of the descent.
+
+        Every chord is a bound, so the search can only lose tightness. The descent is (TV - delta1) / (gamma1 - 1).
+        """
+        speed, width = np.log1p(self._kappa), self._s + self._s**2
+        grid = np.concatenate([speed * np.arange(1, 12) / 12, [speed], speed + width * np.geomspace(1e-3, 30, 36)])
+        value = self._without_chords(grid)
+        steep = self._log_descent(grid, value)
+        (top,) = np.nonzero((steep[1:-1] >= steep[:-2]) & (steep[1:-1] > steep[2:]))
+        best, log_best = grid[top + 1], value[top + 1]
+        low, high = grid[top], grid[top + 2]
+        for _ in range(4 if top.size else 0):
+            # the best so far stays in the race: (ii) begins, with a jump, at epsilon = log(1+kappa)
+            fine = np.stack([best, *(low + (high - low) * i / 12 for i in range(1, 12))])
+            value = self._without_chords(fine)
+            pick = np.argmax(self._log_descent(fine, value), axis=0), np.arange(top.size)
+            best, log_best, step = fine[pick], value[pick], (high - low) / 12
+            low, high = np.maximum(best - step, low), np.minimum(best + step, high)
+        return list(zip(best, log_best, strict=True))
+
+    def _log_descent(self, epsilon, log_value):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            drop = log1mexp(np.minimum(log_value - self._log_total_variation, 0))
+            return drop - _log_expm1(epsilon)
+
+
+def _log_expm1(x):
+    """log(e^x - 1) for x >= 0, elementwise."""
+    return x + log1mexp(-x)
