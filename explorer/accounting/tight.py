@@ -35,14 +35,14 @@ from functools import cached_property
 import numpy as np
 from scipy.special import log_ndtr
 
-from explorer.accounting.gaussian import half_normal_log_delta, log_delta
+from explorer.accounting.gaussian import log_delta
 from explorer.accounting.logspace import log1mexp, log_mills_difference, log_normal_density, mills_ratio
 from explorer.accounting.refined import DirectionalBound, RefinedBound, dual_log_delta
 from explorer.validation import epsilon_array
 
-_TOLERANCE = 1e-6  # relative, in log delta, between the sums from above and below
+_TOLERANCE = 1.5e-6  # relative, in log delta, between the sums from above and below
 _FEWEST_PANELS, _MOST_PANELS = 128, 8192
-_REACH = 40.0  # the panels cover all but e^-40 of the integral finely; the rest is bounded by one of them
+_REACH, _GRADING = 40.0, 3.0  # panels cover all but e^-40 of the integral, their density falls as its cube root
 _FARTHEST = 1e100  # the profile there serves for |epsilon| beyond, so that squares stay finite
 
 
@@ -136,7 +136,7 @@ def _saturation(epsilon, onset, s, kappa):
 
 
 def _log_sum(epsilon, left, right):
-    """log(F(b1, h1) + F(b2, h2)), left and right of c; from the complement, a sum of positive terms, if that is less."""
+    """log(F(b1, h1) + F(b2, h2)), the two sides of c; by the complement, a sum of positive terms, if that is less."""
     (b1, h1, _), (b2, h2, _) = left, right
     direct = np.logaddexp(_log_gain(*left), _log_gain(*right))
     between = log_ndtr(b1) + log1mexp(np.minimum(log_ndtr(-b2) - log_ndtr(b1), 0))
@@ -150,18 +150,19 @@ def _log_gain(b, h, q):
     return log_normal_density(b) + np.logaddexp(log_mills_difference(np.maximum(b, -30), h), rest)
 
 
-def remove_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio):
+def remove_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, enough=0.0):
     """Log of min of (i) H(epsilon - log(1+kappa); s) and (ii) Psi(s), epsilon >= 0: "remove" from above, no chords.
 
     Psi(s) = ((1+kappa)/kappa) int_0^min(s, r_c) G*(r) dr + [H(epsilon; s) - H(epsilon; r_c)]_+. The integral is a sum
     from above, refined until it is within 1e-6 |log delta| of a sum from below; not a quadrature rule, which can miss
     the sliver that holds the mass and claim too little.
 
-    Parameters, returns and errors as for `add_log_delta`.
+    Parameters and returns as for `add_log_delta`, and
+    enough : array_like that broadcasts to epsilon; a bound on log delta known already, to be improved on
     """
     s, kappa = sensitivity_ratio, curvature_ratio
     epsilon = np.asarray(epsilon, float)
-    best = np.array(log_delta(epsilon - np.log1p(kappa), sensitivity_ratio=s))
+    best = np.minimum(log_delta(epsilon - np.log1p(kappa), sensitivity_ratio=s), enough)
     slow = epsilon >= np.log1p(kappa)
     if slow.any():
         best[slow] = np.minimum(best[slow], _log_psi(epsilon[slow], s, kappa, enough=best[slow]))
@@ -172,15 +173,15 @@ def _log_psi(epsilon, s, kappa, *, enough):
     """log Psi(s), from above, for 1-d epsilon >= log(1+kappa); not refined where it is known to exceed `enough`."""
     excess = np.maximum(epsilon - np.log1p(kappa), 0)  # log(gamma / (1+kappa))
     turn = np.sqrt(2 * kappa / (2 + kappa) * epsilon)  # r_c
-    ratio = np.where(s < turn, _ratio_at(s, excess, kappa), kappa)
+    scale, log_shift = np.log1p(1 / kappa), np.log(np.minimum(s, turn))
+    ends = curve_ends(excess, log_shift, np.log1p(kappa), fall=_REACH)
     upper, panels, open_ = np.empty(epsilon.shape), _FEWEST_PANELS, np.arange(epsilon.size)
     while open_.size:
-        above, below = _log_area(excess[open_], ratio[open_], np.minimum(s, turn[open_]), panels)
-        upper[open_] = above + np.log1p(1 / kappa)
-        wide = above - below > _TOLERANCE * np.maximum(np.abs(upper[open_]), 0.01)
-        relevant = below + np.log1p(1 / kappa) < enough[open_]
+        above, below = _log_area(excess[open_], log_shift[open_], [end[open_] for end in ends], panels)
+        upper[open_] = scale + above
+        wide = (above - below > _TOLERANCE * np.maximum(np.abs(scale + above), 0.01)) & np.isfinite(below)
         panels *= 2
-        open_ = open_[wide & relevant] if panels <= _MOST_PANELS else open_[:0]
+        open_ = open_[wide & (scale + below < enough[open_])] if panels <= _MOST_PANELS else open_[:0]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         held = log_h(epsilon, s)
         held = held + log1mexp(np.minimum(log_h(epsilon, turn) - held, 0))
@@ -193,60 +194,118 @@ def log_h(epsilon, shift):
     return np.where(onset < -30, 0.0, log_normal_density(onset) + log_mills_difference(np.maximum(onset, -30), shift))
 
 
-def _ratio_at(s, excess, kappa):
-    """x in (0, kappa] at which the curve of `_log_area` reaches r = s (kappa, at most)."""
+def _curve(p, excess):
+    """(log r, log(r G*), its slope in log r) where p = log(1 + r/y), y = y*(r) the maximiser of
+    phi(y) - gamma' phi(y+r), gamma' = e^excess.
 
-    def short(log_x):
-        x = np.exp(log_x)
-        return 2 * x * (excess + np.log1p(x)) < s * s * (2 + x)
-
-    top = np.full(excess.shape, np.log(kappa))
-    # r^2 <= x epsilon
-    low = np.minimum(2 * np.log(s) - np.log(excess + np.log1p(kappa)), top) - 1
-    return np.exp(bisect(short, low, top))
-
-
-def _log_area(excess, ratio, shift, panels):
-    """Logs of sums from above and from below for the integral of G* over [0, shift], for 1-d arrays.
-
-    The maximiser y of phi(y) - gamma' phi(y+r), gamma' = e^excess, obeys log phi(y)/(gamma' phi(y+r)) = log(1 + r/y).
-    With x = r/y, from 0 to `ratio` at r = shift, and L = log(1+x), everything is explicit: y^2 = 2 (excess+L)/(x(2+x)),
-    r = x y, G* = phi(y) x/(1+x). As a function of t = log r, log(r G*) has the slope 1 + (excess+L)/sinh L, which
-    decreases: it is concave. So its tangents give a sum from above, panel by panel an exponential, its chords one from
-    below; both are of second order. The nodes are graded towards the end that holds the mass; the panel left of the
-    last node, which reaches down to r = 0, lies under that node's tangent.
+    The maximiser obeys log phi(y)/(gamma' phi(y+r)) = p. With x = r/y that makes everything explicit:
+    y^2 = 2 (excess+p)/(x(2+x)), r = x y, G* = phi(y) x/(1+x), and the slope is 1 + (excess+p)/sinh p.
     """
-    excess, end = excess[:, None], ratio[:, None]
+    x, energy = np.expm1(p), excess + p
+    half_square = energy / (x * (2 + x))
+    log_r = 0.5 * np.log(2 * energy * x / (2 + x))
+    log_gain = np.log(x / (1 + x)) - half_square - 0.5 * np.log(2 * np.pi)
+    return log_r, log_r + log_gain, 1 + 2 * half_square * (1 + x)
 
-    def curve(x):
-        energy = 2 * (excess + np.log1p(x))
-        half_square = energy / (x * (2 + x)) / 2
-        t = 0.5 * np.log(energy * x / (2 + x))
-        return t, t + np.log(x / (1 + x)) - half_square - 0.5 * np.log(2 * np.pi), 1 + 2 * half_square * (1 + x)
 
-    growth = 1 / (2 + end) + 0.5 * end / ((1 + end) * (excess + np.log1p(end)))  # dt / d log x
-    graded = np.square(np.arange(panels, -1, -1) / panels)
-    t, f, slope = curve(end * np.exp(-_REACH / (curve(end)[2] * growth) * graded))
-    peak, last = f[:, -1:], np.log(shift)[:, None]
-    width = np.diff(t, axis=1)
+def curve_point(p, excess):
+    """(y*(r), r) on the curve of `_curve` at p."""
+    x = np.expm1(p)
+    y = np.sqrt(2 * (excess + p) / (x * (2 + x)))
+    return y, x * y
+
+
+def _growth(p, excess):
+    """d log r / d log p along the curve."""
+    return 0.5 * p * (1 / (excess + p) + 1 / np.sinh(p))
+
+
+def curve_ends(excess, log_shift, speed, *, fall):
+    """log p where r reaches the shift, by Newton's method, and where log(r G*) is lower by `fall`, roughly; 1-d."""
+    square = np.exp(2 * log_shift)
+    low = np.log(2 * square / (excess + np.sqrt(excess * excess + 4 * square)))  # r^2 <= (excess + p) p
+    high = np.minimum(low, np.log(speed))
+    for _ in range(12):
+        p = np.exp(high)
+        high = np.clip(high + (log_shift - _curve(p, excess)[0]) / _growth(p, excess), low, np.log(speed))
+    p = np.exp(high)
+    _, top, slope = _curve(p, excess)
+    floor, far = top - fall, high - np.minimum(fall / (slope * _growth(p, excess)), np.maximum(high, 0) + 1.5 * fall)
+    return high, bisect(lambda log_p: _curve(np.exp(log_p), excess)[1] < floor, far, high, steps=12)
+
+
+def _log_area(excess, log_shift, ends, panels):
+    """Logs of sums from above and from below for the integral of G* over r in [0, shift]; 1-d arrays.
+
+    As a function of t = log r, f = log(r G*) is concave: its slope 1 + (excess+p)/sinh p falls. So its tangents give a
+    sum from above, panel by panel an exponential, and its chords one from below, both of second order. The nodes are
+    graded towards the end that holds the mass. What is left of them, down to r = 0, lies under the last tangent.
+    """
+    high, low = (end[:, None] for end in ends)
+    p = np.exp(high)
+    decay = _curve(p, excess[:, None])[2] * _growth(p, excess[:, None]) / _GRADING
+    part = np.arange(panels, -1, -1) / panels
+    graded = -np.log1p(part * np.expm1(-decay * (high - low))) / decay
+    t, f, slope = _curve(np.exp(high - graded), excess[:, None])
+    width, peak = np.diff(t, axis=1), f[:, -1:]
     # Any point of a panel may separate the tangents of its ends; the far left if the left one would overflow.
     edge = np.where((slope[:, :-1] - slope[:, 1:]) * width < 1, t[:, 1:] - width / 2, t[:, :-1])
     height = np.exp(np.minimum(f - peak, 0))
-    reach = np.concatenate([edge, np.maximum(last, t[:, -1:])], axis=1) - t
-    above = height * np.exp(slope * reach) / slope
+    reach = np.concatenate([edge, log_shift[:, None]], axis=1) - t
+    above = height * np.exp(np.minimum(slope * reach, 700)) / slope
     above[:, 1:] -= height[:, 1:] * np.exp(slope[:, 1:] * (edge - t[:, 1:])) / slope[:, 1:]
-    rise = np.diff(f, axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        below = height[:, 1:] * width * np.where(rise > 0, -np.expm1(-rise) / rise, 1)
-    return peak[:, 0] + np.log(above.sum(axis=1)), peak[:, 0] + np.log(below.sum(axis=1))
+    rise = np.maximum(np.diff(f, axis=1), 1e-300)
+    below = height[:, 1:] * width * -np.expm1(-rise) / rise
+    with np.errstate(divide="ignore"):  # the sliver that holds the mass may be narrower than a floating-point step
+        return peak[:, 0] + np.log(above.sum(axis=1)), peak[:, 0] + np.log(below.sum(axis=1))
 
 
-class TightBound(DirectionalBound):
+class DualityBound(DirectionalBound):
+    """Completes a class that defines `_remove(epsilon)`, for 1-d epsilon in [0, 1e100], to a `DirectionalBound`.
+
+    "add" is exact, negative epsilon is the dual of the other direction. `_unknown` is what the class claims beyond
+    1e100, infinity or minus infinity; the result is clipped to the Gaussian's profile and the refined bound, between
+    which the truth lies: elsewhere that changes no more than the last digits, and keeps the bounds in order exactly.
+    """
+
+    _unknown = np.inf
+
+    def log_delta_add(self, epsilon):
+        """Log delta of M(Z) from M(Z'), Z' having one record more, of epsilon's shape; any real epsilon, nats."""
+        return self._profile(epsilon, self._add, self._remove, RefinedBound(self.mechanism).log_delta_add)
+
+    def log_delta_remove(self, epsilon):
+        """Log delta of M(Z') from M(Z), Z' having one record more, of epsilon's shape; any real epsilon, nats."""
+        return self._profile(epsilon, self._remove, self._add, RefinedBound(self.mechanism).log_delta_remove)
+
+    def _profile(self, epsilon, own, other, refined):
+        epsilon = epsilon_array(epsilon)
+        value = np.full(epsilon.shape, self._unknown)
+        for side, profile in (epsilon >= 0, own), (epsilon < 0, other):
+            served = side & (np.abs(epsilon) <= _FARTHEST)
+            if served.any():
+                value[served] = profile(np.abs(epsilon[served]))
+        negative = epsilon < 0
+        value[negative] = dual_log_delta(epsilon[negative], np.clip(value[negative], -np.inf, 0))
+        gaussian = log_delta(epsilon, sensitivity_ratio=self._s)
+        return np.maximum(np.minimum(value, refined(epsilon)), gaussian)[()]
+
+    def _add(self, epsilon):
+        if self.mechanism.monotone_loss:
+            return log_delta(epsilon, sensitivity_ratio=self._s)
+        return add_log_delta(epsilon, sensitivity_ratio=self._s, curvature_ratio=self._kappa)
+
+    @cached_property
+    def _log_total_variation(self):
+        return float(self.log_delta_add(0.0))
+
+
+class TightBound(DualityBound):
     """The privacy profile of objective perturbation over all its losses: "add" exactly, "remove" from above.
 
-    The "remove" bound is attained, to the tolerance 1e-6 in log delta of its sums, wherever the loss that would attain
-    it is smooth enough for kappa; `AttainedLowerBound` is the other end of the bracket. What is proved, and how, is in
-    this module's docstring.
+    The "remove" bound is attained, to the tolerance of its sums, wherever the loss that would attain it is smooth
+    enough for kappa; `AttainedLowerBound` is the other end of the bracket. What is proved, and how, is in this
+    module's docstring.
 
     `log_delta_add` and `log_delta_remove` are the profiles of the two directions at every real epsilon, each the
     other's dual. "remove" at epsilon >= 0 ("add" below 0) is a minimum of bounds and need not be convex in e^epsilon:
@@ -261,47 +320,19 @@ class TightBound(DirectionalBound):
     TypeError for another mechanism.
     """
 
-    def log_delta_add(self, epsilon):
-        """Log delta of M(Z) from M(Z'), Z' having one record more, of epsilon's shape; any real epsilon, nats."""
-        return self._profile(epsilon, self._add, self._remove, RefinedBound(self.mechanism).log_delta_add)
-
-    def log_delta_remove(self, epsilon):
-        """Log delta of M(Z') from M(Z), Z' having one record more, of epsilon's shape; any real epsilon, nats."""
-        return self._profile(epsilon, self._remove, self._add, RefinedBound(self.mechanism).log_delta_remove)
-
-    def _profile(self, epsilon, own, other, refined):
-        epsilon = epsilon_array(epsilon)
-        size = np.minimum(np.abs(epsilon), _FARTHEST)
-        value = np.empty(epsilon.shape)
-        negative = epsilon < 0
-        value[~negative] = own(size[~negative])
-        value[negative] = dual_log_delta(-size[negative], other(size[negative]))
-        # Neither end of the clip changes the value, but for its last digits: the bounds keep their order exactly.
-        value = np.maximum(np.minimum(value, refined(epsilon)), log_delta(epsilon, sensitivity_ratio=self._s))
-        return np.where(np.isposinf(epsilon), -np.inf, value)[()]
-
-    def _add(self, epsilon):
-        if self.mechanism.monotone_loss:
-            return log_delta(epsilon, sensitivity_ratio=self._s)
-        exact = add_log_delta(epsilon, sensitivity_ratio=self._s, curvature_ratio=self._kappa)
-        return np.minimum(exact, half_normal_log_delta(epsilon, sensitivity_ratio=self._s))
-
     def _remove(self, epsilon):
-        best = self._without_chords(epsilon)
+        best = np.full(epsilon.shape, self._log_total_variation)
         for end, log_end in self._tangents:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 # weights (gamma1 - gamma)/(gamma1 - 1) and (gamma - 1)/(gamma1 - 1) of the chord's two ends
                 start = log1mexp(np.minimum(epsilon - end, 0)) - log1mexp(-end) + self._log_total_variation
                 chord = np.logaddexp(start, _log_expm1(epsilon) - _log_expm1(end) + log_end)
             best = np.where(epsilon < end, np.minimum(best, chord), best)
-        return np.minimum(best, self._log_total_variation)
+        return self._without_chords(epsilon, enough=best)
 
-    def _without_chords(self, epsilon):
-        return remove_log_delta(epsilon, sensitivity_ratio=self._s, curvature_ratio=self._kappa)
-
-    @cached_property
-    def _log_total_variation(self):
-        return float(self._add(np.zeros(1))[0])
+    def _without_chords(self, epsilon, *, enough=0.0):
+        ratios = {"sensitivity_ratio": self._s, "curvature_ratio": self._kappa}
+        return remove_log_delta(epsilon, **ratios, enough=enough)
 
     @cached_property
     def _tangents(self):
@@ -311,7 +342,7 @@ class TightBound(DirectionalBound):
         """
         speed, width = np.log1p(self._kappa), self._s + self._s**2
         grid = np.concatenate([speed * np.arange(1, 12) / 12, [speed], speed + width * np.geomspace(1e-3, 30, 36)])
-        value = self._without_chords(grid)
+        value = self._without_chords(grid, enough=self._log_total_variation)
         steep = self._log_descent(grid, value)
         (top,) = np.nonzero((steep[1:-1] >= steep[:-2]) & (steep[1:-1] > steep[2:]))
         best, log_best = grid[top + 1], value[top + 1]
