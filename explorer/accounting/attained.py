@@ -34,7 +34,7 @@ def earned(epsilon, y0, y1, r0, r1):
     tails are scaled by phi(y0) and the sum is rounded down. What lies left of -30 is left out.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        r0 = np.where(y0 < -30, r0 + (r1 - r0) * (-30 - y0) / (y1 - y0), r0)
+        r0 = np.where(y0 < -30, r1 + (r0 - r1) * (y1 + 30) / (y1 - y0), r0)
         y0 = np.maximum(y0, -30)
         total, error = _tails(epsilon, y0, r0)
         end, end_error = _tails(epsilon, y1, r1)
@@ -58,7 +58,9 @@ def _tails(epsilon, y, r):
     r = np.where(y + r < -30, -30 - y, r)  # Phi(30) = 1 to within e^-450
     exponent = r * (y + r / 2)
     own, other = mills_ratio(y), np.exp(epsilon - exponent) * mills_ratio(y + r)
-    return own - other, own + (1 + epsilon + np.abs(exponent)) * other
+    # left of 0 the Mills ratio is an exponential itself
+    error = (1 + np.minimum(y, 0) ** 2) * own + (1 + epsilon + np.abs(exponent) + np.minimum(y + r, 0) ** 2) * other
+    return own - other, error
 
 
 def one_ramp_log_delta(epsilon, p, r2, *, sensitivity_ratio, curvature_ratio):

@@ -46,7 +46,7 @@ _REACH, _GRADING = 40.0, 3.0  # panels cover all but e^-40 of the integral, thei
 _FARTHEST = 1e100  # the profile there serves for |epsilon| beyond, so that squares stay finite
 
 
-def bisect(below, low, high, *, steps=60):
+def bisect(below, low, high, *, steps=45):
     """Where `below`, an elementwise predicate that holds up to some point of [low, high], ceases to hold.
 
     The upper end of the last bracket; `high` where it holds throughout. Vectorised over arrays low and high.
@@ -179,7 +179,7 @@ def _log_psi(epsilon, s, kappa, *, enough):
     while open_.size:
         above, below = _log_area(excess[open_], log_shift[open_], [end[open_] for end in ends], panels)
         upper[open_] = scale + above
-        wide = (above - below > _TOLERANCE * np.maximum(np.abs(scale + above), 0.01)) & np.isfinite(below)
+        wide = above - below > _TOLERANCE * np.maximum(np.abs(scale + above), 0.01)
         panels *= 2
         open_ = open_[wide & (scale + below < enough[open_])] if panels <= _MOST_PANELS else open_[:0]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -252,12 +252,15 @@ def _log_area(excess, log_shift, ends, panels):
     edge = np.where((slope[:, :-1] - slope[:, 1:]) * width < 1, t[:, 1:] - width / 2, t[:, :-1])
     height = np.exp(np.minimum(f - peak, 0))
     reach = np.concatenate([edge, log_shift[:, None]], axis=1) - t
-    above = height * np.exp(np.minimum(slope * reach, 700)) / slope
-    above[:, 1:] -= height[:, 1:] * np.exp(slope[:, 1:] * (edge - t[:, 1:])) / slope[:, 1:]
-    rise = np.maximum(np.diff(f, axis=1), 1e-300)
-    below = height[:, 1:] * width * -np.expm1(-rise) / rise
-    with np.errstate(divide="ignore"):  # the sliver that holds the mass may be narrower than a floating-point step
-        return peak[:, 0] + np.log(above.sum(axis=1)), peak[:, 0] + np.log(below.sum(axis=1))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        above = height * np.exp(slope * reach) / slope
+        above[:, 1:] -= height[:, 1:] * np.exp(slope[:, 1:] * (edge - t[:, 1:])) / slope[:, 1:]
+        rise = np.maximum(np.diff(f, axis=1), 1e-300)
+        below = height[:, 1:] * width * -np.expm1(-rise) / rise
+        above, below = (peak[:, 0] + np.log(area.sum(axis=1)) for area in (above, below))
+    # With |log delta| from 1e16 on, the sliver that holds the mass can be narrower than a floating-point step.
+    resolved = np.isfinite(above) & np.isfinite(below)
+    return np.where(resolved, above, np.inf), np.where(resolved, below, 0.0)
 
 
 class DualityBound(DirectionalBound):
@@ -347,12 +350,12 @@ class TightBound(DualityBound):
         (top,) = np.nonzero((steep[1:-1] >= steep[:-2]) & (steep[1:-1] > steep[2:]))
         best, log_best = grid[top + 1], value[top + 1]
         low, high = grid[top], grid[top + 2]
-        for _ in range(4 if top.size else 0):
+        for _ in range(3 if top.size else 0):
             # the best so far stays in the race: (ii) begins, with a jump, at epsilon = log(1+kappa)
-            fine = np.stack([best, *(low + (high - low) * i / 12 for i in range(1, 12))])
+            fine = np.stack([best, *(low + (high - low) * i / 20 for i in range(1, 20))])
             value = self._without_chords(fine)
             pick = np.argmax(self._log_descent(fine, value), axis=0), np.arange(top.size)
-            best, log_best, step = fine[pick], value[pick], (high - low) / 12
+            best, log_best, step = fine[pick], value[pick], (high - low) / 20
             low, high = np.maximum(best - step, low), np.minimum(best + step, high)
         return list(zip(best, log_best, strict=True))
 
