@@ -51,8 +51,8 @@ def half_normal_log_delta(epsilon, *, sensitivity_ratio):
     epsilon = epsilon_array(epsilon)
     s = positive("sensitivity_ratio", sensitivity_ratio)
     direct, _ = _log_profile_and_complement(np.maximum(epsilon, s * s / 2), s)
-    near, far = epsilon / s - s / 2, epsilon / s + s / 2
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        near, far = epsilon / s - s / 2, epsilon / s + s / 2
         # 1 - 2 H = (2 Phi(near) - 1) + 2 e^epsilon Phi(-far)
         complement = np.logaddexp(np.log(erf(np.maximum(near, 0) / np.sqrt(2))), np.log(2) + epsilon + log_ndtr(-far))
         # 1 - 2 e^epsilon Phi(-s), which near 0 is exact as (1 - e^epsilon) + e^epsilon erf(s / sqrt 2) only

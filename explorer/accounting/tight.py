@@ -154,7 +154,7 @@ def remove_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, enough=0.0)
     """Log of min of (i) H(epsilon - log(1+kappa); s) and (ii) Psi(s), epsilon >= 0: "remove" from above, no chords.
 
     Psi(s) = ((1+kappa)/kappa) int_0^min(s, r_c) G*(r) dr + [H(epsilon; s) - H(epsilon; r_c)]_+. The integral is a sum
-    from above, refined until it is within 1e-6 |log delta| of a sum from below; not a quadrature rule, which can miss
+    from above, refined until it is within 1.5e-6 |log delta| of one from below; not a quadrature rule, which can miss
     the sliver that holds the mass and claim too little.
 
     Parameters and returns as for `add_log_delta`, and
@@ -162,7 +162,7 @@ def remove_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, enough=0.0)
     """
     s, kappa = sensitivity_ratio, curvature_ratio
     epsilon = np.asarray(epsilon, float)
-    best = np.minimum(log_delta(epsilon - np.log1p(kappa), sensitivity_ratio=s), enough)
+    best = np.array(np.minimum(log_delta(epsilon - np.log1p(kappa), sensitivity_ratio=s), enough))
     slow = epsilon >= np.log1p(kappa)
     if slow.any():
         best[slow] = np.minimum(best[slow], _log_psi(epsilon[slow], s, kappa, enough=best[slow]))

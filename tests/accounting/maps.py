@@ -1,4 +1,4 @@
-"""The one-dimensional problem behind the tight bounds, attacked directly: maps T = id + h, their divergences, their best.
+"""The one-dimensional problem behind the tight bounds, attacked directly: maps T = id + h and their divergences.
 
 Units: sigma = 1. A map is given by the knots of the piecewise-linear h, constant beyond them. "add" is the divergence
 of T#N from N, "remove" that of N from T#N, whose map is the inverse: both are int [phi(u) - gamma phi(u+h)(1+h')]_+.
@@ -16,7 +16,7 @@ def inverse(knots, shift):
 
 
 def random_map(rng, *, s, kappa, monotone):
-    """Knots and values of an admissible h: non-decreasing, |h| <= s (h >= 0 if monotone), slopes 0, kappa or between."""
+    """Knots and values of an admissible h: non-decreasing, |h| <= s (h >= 0 if monotone), h' <= kappa."""
     knots = np.sort(rng.uniform(-4, 4, rng.integers(2, 12)))
     speed = rng.choice([0.0, kappa, kappa * rng.random()], knots.size - 1)
     climb = np.concatenate([[0], np.cumsum(speed * np.diff(knots))])

@@ -1,4 +1,6 @@
-"""The refined bounds by direction: reference values, the definition by quadrature, limits, and the losses themselves."""
+"""The refined bounds by direction: reference values, the definition by quadrature, limits, and random losses."""
+
+from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -39,7 +41,9 @@ def test_reference_log_delta_by_direction(bounds_reference):
     for row in bounds_reference["refined_by_direction"]:
         epsilon = row["epsilon"]
         assert refined(row).log_delta_add(epsilon) == pytest.approx(float(row["add"]), rel=1e-12)
-        assert refined(row, monotone=True).log_delta_add(epsilon) == pytest.approx(float(row["add_monotone"]), rel=1e-12)
+        assert refined(row, monotone=True).log_delta_add(epsilon) == pytest.approx(
+            float(row["add_monotone"]), rel=1e-12
+        )
         assert refined(row).log_delta_remove(epsilon) == pytest.approx(float(row["remove"]), rel=1e-12)
 
 
@@ -72,7 +76,7 @@ LOSSES = {
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize(("s", "kappa"), [(0.1, 0.2), (1.0, 3.0)])
 def test_profile_and_rdp_are_those_of_the_loss(name, s, kappa):
-    """delta = E[1 - e^(epsilon - w)]_+ and the moments of w, by quadrature of the definition at every sign of epsilon."""
+    """delta = E[1 - e^(epsilon - w)]_+ and the moments of w, by quadrature, at every sign of epsilon."""
     mechanism = ObjectivePerturbation(
         noise_std=1 / s, l2_reg=1 / kappa, lipschitz=1, smoothness=1, monotone_loss="monotone" in name
     )
@@ -87,7 +91,7 @@ def test_profile_and_rdp_are_those_of_the_loss(name, s, kappa):
             return norm.pdf(x) * max(0.0, -np.expm1(epsilon - loss(x, s, kappa)))
 
         ends = np.sort([-12, *kinks, *np.clip(cross, -12, 12), 12])
-        delta = sum(quad(integrand, a, b, epsabs=1e-14)[0] for a, b in zip(ends[:-1], ends[1:], strict=True) if a < b)
+        delta = sum(quad(integrand, a, b, epsabs=1e-14)[0] for a, b in pairwise(ends) if a < b)
         got = np.exp(bound.log_delta_add(epsilon) if add else bound.log_delta_remove(epsilon))
         assert got == pytest.approx(delta, rel=1e-9, abs=1e-13), epsilon
     own = {
@@ -147,9 +151,7 @@ def test_limits_and_refusals_in_the_order(monotone):
 
 
 @settings(max_examples=60)
-@given(
-    seed=st.integers(0, 2**32), s=log_uniform(0.01, 3), kappa=log_uniform(0.01, 10), alpha=log_uniform(1.01, 20)
-)
+@given(seed=st.integers(0, 2**32), s=log_uniform(0.01, 3), kappa=log_uniform(0.01, 10), alpha=log_uniform(1.01, 20))
 def test_no_loss_exceeds_the_rdp(seed, s, kappa, alpha):
     for monotone in (False, True):
         rng = np.random.default_rng(seed)
@@ -186,4 +188,6 @@ def test_monotone_profile_is_below_the_half_normal(s, epsilon):
 def test_half_normal_profile_at_tiny_ratios():
     """1 - 2 Phi(-s) rounds to 0 below s = 1e-16, where log delta = log(s sqrt(2/pi)) is an ordinary number."""
     for s in (1e-5, 1e-12, 1e-30):
-        assert half_normal_log_delta(0.0, sensitivity_ratio=s) == pytest.approx(np.log(s * np.sqrt(2 / np.pi)), rel=1e-10)
+        assert half_normal_log_delta(0.0, sensitivity_ratio=s) == pytest.approx(
+            np.log(s * np.sqrt(2 / np.pi)), rel=1e-10
+        )
