@@ -34,7 +34,7 @@ def earned(epsilon, y0, y1, r0, r1):
     tails are scaled by phi(y0) and the sum is rounded down. What lies left of -30 is left out.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        r0 = np.where(y0 < -30, r1 + (r0 - r1) * (y1 + 30) / (y1 - y0), r0)
+        r0 = np.where(y0 < -30, r1 + (r0 - r1) * np.divide(y1 + 30, y1 - y0), r0)
         y0 = np.maximum(y0, -30)
         total, error = _tails(epsilon, y0, r0)
         end, end_error = _tails(epsilon, y1, r1)

@@ -326,11 +326,10 @@ class TightBound(DualityBound):
     def _remove(self, epsilon):
         best = np.full(epsilon.shape, self._log_total_variation)
         for end, log_end in self._tangents:
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                # weights (gamma1 - gamma)/(gamma1 - 1) and (gamma - 1)/(gamma1 - 1) of the chord's two ends
-                start = log1mexp(np.minimum(epsilon - end, 0)) - log1mexp(-end) + self._log_total_variation
-                chord = np.logaddexp(start, _log_expm1(epsilon) - _log_expm1(end) + log_end)
-            best = np.where(epsilon < end, np.minimum(best, chord), best)
+            inside = epsilon < end
+            best[inside] = np.minimum(
+                best[inside], _log_chord(epsilon[inside], self._log_total_variation, end, log_end)
+            )
         return self._without_chords(epsilon, enough=best)
 
     def _without_chords(self, epsilon, *, enough=0.0):
@@ -363,6 +362,16 @@ class TightBound(DualityBound):
         with np.errstate(divide="ignore", invalid="ignore"):
             drop = log1mexp(np.minimum(log_value - self._log_total_variation, 0))
             return drop - _log_expm1(epsilon)
+
+
+def _log_chord(epsilon, log_start, end, log_end):
+    """log delta on the chord, in gamma, from log_start at epsilon = 0 to log_end at `end`, for 0 <= epsilon < end."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_weight = _log_expm1(epsilon) - _log_expm1(end)
+        log_rest = log1mexp(epsilon - end) - log1mexp(-end)
+        direct = np.logaddexp(log_rest + log_start, log_weight + log_end)
+        complement = np.logaddexp(log_rest + log1mexp(log_start), log_weight + log1mexp(log_end))
+    return np.where(complement < -np.log(2), log1mexp(np.minimum(complement, 0)), direct)
 
 
 def _log_expm1(x):

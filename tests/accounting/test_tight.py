@@ -18,7 +18,7 @@ from explorer.accounting import (
 )
 from explorer.accounting.gaussian import log_delta as gaussian_log_delta
 from explorer.accounting.refined import DirectionalBound
-from explorer.accounting.tight import remove_log_delta
+from explorer.accounting.tight import add_log_delta, remove_log_delta
 from tests.accounting.maps import best_leak, inverse, leak, random_map
 from tests.accounting.strategies import log_uniform
 
@@ -92,6 +92,46 @@ def test_remove_is_its_integral_from_above(s, kappa, epsilon, magnitude):
     assert got >= min(exact, closed) * (1 + 1e-13)
 
 
+def best_log_sum(epsilon, s, kappa, centres):
+    """The largest log(R(c) + R(-c)) over `centres`, in 60 digits, from the two candidates for each R."""
+    with mpmath.workdps(60):
+        e, s, kappa = mpmath.mpf(epsilon), mpmath.mpf(s), mpmath.mpf(kappa)
+
+        def collected(b, h):
+            return mpmath.erfc(b / mpmath.sqrt(2)) / 2 - mpmath.exp(e) * mpmath.erfc((b + h) / mpmath.sqrt(2)) / 2
+
+        def side(c):
+            energy = 2 * (e + mpmath.log1p(kappa))
+            v = (-kappa * c + mpmath.sqrt((kappa * c) ** 2 + kappa * (2 + kappa) * energy)) / (kappa * (2 + kappa))
+            v = min(v, s / kappa)
+            return max(0, collected(c + v, kappa * v), collected(max(e / s - s / 2, c + s / kappa), s))
+
+        return float(mpmath.log(max(side(c) + side(-c) for c in map(mpmath.mpf, centres))))
+
+
+@pytest.mark.parametrize(
+    ("s", "kappa", "epsilon"),
+    [
+        (1.0, 0.7, 0.5),  # both sides stop on their ramps at c = 0: the best c is off the centre
+        (1.0, 1.0, 1.3),  # s^2/kappa + s^2/2 - log(1+kappa) < epsilon: both are cut off by saturation at c = 0
+        (3.0, 10.0, 0.2),
+        (0.3, 0.05, 0.02),
+        (0.1, 0.02, 0.35),
+        (1e-3, 1e-6, 0.4472),  # log delta = -10^5
+        (20.0, 0.4, 1e-3),  # log delta = -10^-23
+    ],
+)
+def test_add_is_the_best_centre(s, kappa, epsilon):
+    got = add_log_delta(epsilon, sensitivity_ratio=s, curvature_ratio=kappa)
+    reach = max(s / kappa - epsilon / s + s / 2, 0)  # beyond, the side of -c cannot gain
+    centres = np.unique(
+        np.concatenate([np.linspace(0, reach, 200), reach - min(reach, 1) * np.geomspace(1e-9, 1, 200)])
+    )
+    best = best_log_sum(epsilon, s, kappa, centres)
+    assert got >= best * (1 + 1e-11)  # logs are negative
+    assert got == pytest.approx(best, rel=1e-4)
+
+
 @pytest.mark.parametrize(("s", "kappa"), [(0.1, 1.0), (0.1, 5.0), (0.5, 0.3), (2.0, 3.0), (0.2, 0.01)])
 @pytest.mark.parametrize("monotone", [False, True])
 def test_chords_are_the_lowest(s, kappa, monotone):
@@ -108,6 +148,15 @@ def test_chords_are_the_lowest(s, kappa, monotone):
         assert bound.log_delta_remove(np.log1p(kappa) / 2) < RefinedBound(bound.mechanism).log_delta_remove(
             np.log1p(kappa) / 2
         )
+
+
+def test_chords_keep_their_precision_next_to_delta_one():
+    """At s = 20, where 1 - delta = 10^-23, a chord summed as delta itself would round to 1 - 10^-16."""
+    bound = TightBound(mechanism(20, 0.4))
+    value = bound._remove(np.array([0.0, 1e-5, 1e-4, 1e-2]))
+    assert (np.diff(value) < 0).all()
+    assert value[0] == bound.log_delta_add(0.0)
+    assert value[-1] > 1.1 * value[0]
 
 
 def test_curvature_beyond_one_stays_meaningful():
@@ -192,8 +241,9 @@ INSTANCES = {  # f', f'' of a loss with L = beta' = 1, and whether f' keeps one 
 def test_exact_output_density_in_one_dimension(name, others, sigma, l2_reg):
     """theta has the density of b at -J'(theta), times J''(theta): releases with and without one record."""
     slope, curvature, smoothness, monotone = INSTANCES[name]
-    width = (12 * sigma + 3) / l2_reg
-    theta = np.linspace(-width, width, 200_001)
+    # a grid that has every jump of the Huber loss's f'', at 1/x, in the middle of a step: no error of first order there
+    size = round(1000 * (12 * sigma + 3) / l2_reg)
+    theta = (np.arange(-size, size) + 0.5) / 1000
 
     def log_density(records):
         gradient = l2_reg * theta + sum((x * slope(x * theta) for x in records), np.zeros_like(theta))
@@ -201,7 +251,7 @@ def test_exact_output_density_in_one_dimension(name, others, sigma, l2_reg):
         return -0.5 * (gradient / sigma) ** 2 - 0.5 * np.log(2 * np.pi * sigma**2) + np.log(hessian)
 
     without, with_record = log_density(others), log_density([*others, 1.0])
-    assert np.trapezoid(np.exp(without), theta) == pytest.approx(1, abs=1e-4)
+    assert np.trapezoid(np.exp(without), theta) == pytest.approx(1, abs=1e-7)
     bound = TightBound(
         ObjectivePerturbation(
             noise_std=sigma, l2_reg=l2_reg, lipschitz=1, smoothness=smoothness, monotone_loss=monotone
@@ -210,8 +260,8 @@ def test_exact_output_density_in_one_dimension(name, others, sigma, l2_reg):
     for epsilon in (-0.5, 0.0, 0.1, 0.3, 1.0):
         add = hockey_stick_of_densities(without, with_record, theta, epsilon)
         remove = hockey_stick_of_densities(with_record, without, theta, epsilon)
-        assert add <= np.exp(bound.log_delta_add(epsilon)) + 2e-5
-        assert remove <= np.exp(bound.log_delta_remove(epsilon)) + 2e-5
+        assert add <= np.exp(bound.log_delta_add(epsilon)) + 1e-7
+        assert remove <= np.exp(bound.log_delta_remove(epsilon)) + 1e-7
 
 
 def test_a_huber_loss_leaks_exactly_the_add_bound():
