@@ -34,7 +34,7 @@ from explorer.accounting.gaussian import half_normal_log_delta, log_delta
 from explorer.accounting.logspace import log1mexp
 from explorer.accounting.mechanisms import ObjectivePerturbation
 from explorer.accounting.renyi import half_normal_rdp, normal_rdp
-from explorer.validation import epsilon_array, instance, order_array
+from explorer.validation import epsilon_array, instance, order_array, positive
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
@@ -92,19 +92,18 @@ def monotone_rdp(alpha, *, sensitivity_ratio):
     """
     s, alpha = sensitivity_ratio, order_array(alpha)
     excess = np.asarray(alpha - 1)
-    step = np.minimum(excess * s, 0.5)
-    nodes = s / 2 + step[..., None] * (1 + _NODES) / 2
-    # (1/excess) of each part of the moment's excess over 1, finite at excess = 0
-    mass = np.exp(-np.square(nodes) / 2) @ _WEIGHTS * s / 2 / np.sqrt(2 * np.pi)
-    small = np.minimum(excess, 0.5 / s)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        step, small = np.minimum(excess * s, 0.5), np.minimum(excess, 0.5 / s)
+        nodes = s / 2 + step[..., None] * (1 + _NODES) / 2
+        # (1/excess) of each part of the moment's excess over 1, finite at excess = 0
+        mass = np.exp(-np.square(nodes) / 2) @ _WEIGHTS * s / 2 / np.sqrt(2 * np.pi)
         exponent = (1 + small) * s * s / 2
         growth = np.where(small > 0, np.expm1(small * exponent) / small, exponent) * ndtr(s / 2 + step)
         total = growth + mass
         near = np.where(small * total > 0, np.log1p(small * total) / small, total)
         far = np.logaddexp(log_ndtr(-s / 2), alpha * excess * s * s / 2 + log_ndtr((alpha - 0.5) * s)) / excess
-    # the far form is exact once the moment is well above 1
-    return np.where(excess * (s + s * s) < 0.5, near, np.where(np.isposinf(alpha), np.inf, far))[()]
+        is_near = excess * (s + s * s) < 0.5  # the far form is exact once the moment is well above 1
+    return np.where(is_near, near, np.where(np.isposinf(alpha), np.inf, far))[()]
 
 
 def linearised_rdp(alpha, *, sensitivity_ratio, curvature_ratio):
@@ -155,11 +154,13 @@ class DirectionalBound(ProfileBound):
 
     Raises
     ------
-    TypeError for another mechanism.
+    TypeError for another mechanism; ValueError if s = L / sigma or kappa = beta / lambda is not a finite float > 0.
     """
 
     def __init__(self, mechanism):
         self.mechanism = instance("mechanism", mechanism, ObjectivePerturbation)
+        positive("sensitivity_ratio", mechanism.sensitivity_ratio)
+        positive("curvature_ratio", mechanism.curvature_ratio)
 
     @property
     def _s(self):

@@ -43,7 +43,7 @@ from explorer.validation import epsilon_array
 _TOLERANCE = 1.5e-6  # relative, in log delta, between the sums from above and below
 _FEWEST_PANELS, _MOST_PANELS = 128, 8192
 _REACH, _GRADING = 40.0, 3.0  # panels cover all but e^-40 of the integral, their density falls as its cube root
-_FARTHEST = 1e100  # the profile there serves for |epsilon| beyond, so that squares stay finite
+_FARTHEST = 1e100  # beyond, and where a float overflows, only the closed forms are offered
 
 
 def bisect(below, low, high, *, steps=45):
@@ -266,9 +266,10 @@ def _log_area(excess, log_shift, ends, panels):
 class DualityBound(DirectionalBound):
     """Completes a class that defines `_remove(epsilon)`, for 1-d epsilon in [0, 1e100], to a `DirectionalBound`.
 
-    "add" is exact, negative epsilon is the dual of the other direction. `_unknown` is what the class claims beyond
-    1e100, infinity or minus infinity; the result is clipped to the Gaussian's profile and the refined bound, between
-    which the truth lies: elsewhere that changes no more than the last digits, and keeps the bounds in order exactly.
+    "add" is exact, negative epsilon is the dual of the other direction. `_unknown` is what the class claims where it
+    cannot compute (|epsilon| > 1e100, or a float overflows), infinity or minus infinity. The result is clipped to the
+    Gaussian's profile and the refined bound, between which the truth lies: elsewhere that changes no more than the
+    last digits, and it keeps the bounds in order exactly.
     """
 
     _unknown = np.inf
@@ -284,11 +285,13 @@ class DualityBound(DirectionalBound):
     def _profile(self, epsilon, own, other, refined):
         epsilon = epsilon_array(epsilon)
         value = np.full(epsilon.shape, self._unknown)
-        for side, profile in (epsilon >= 0, own), (epsilon < 0, other):
+        negative = epsilon < 0
+        for side, profile in (~negative, own), (negative, other):
             served = side & (np.abs(epsilon) <= _FARTHEST)
             if served.any():
-                value[served] = profile(np.abs(epsilon[served]))
-        negative = epsilon < 0
+                with np.errstate(all="ignore"):
+                    value[served] = profile(np.abs(epsilon[served]))
+        value = np.where(np.isnan(value), self._unknown, value)
         value[negative] = dual_log_delta(epsilon[negative], np.clip(value[negative], -np.inf, 0))
         gaussian = log_delta(epsilon, sensitivity_ratio=self._s)
         return np.maximum(np.minimum(value, refined(epsilon)), gaussian)[()]
@@ -342,7 +345,7 @@ class TightBound(DualityBound):
 
         Every chord is a bound, so the search can only lose tightness. The descent is (TV - delta1) / (gamma1 - 1).
         """
-        speed, width = np.log1p(self._kappa), self._s + self._s**2
+        speed, width = np.log1p(self._kappa), self._s + self._s * self._s
         grid = np.concatenate([speed * np.arange(1, 12) / 12, [speed], speed + width * np.geomspace(1e-3, 30, 36)])
         value = self._without_chords(grid, enough=self._log_total_variation)
         steep = self._log_descent(grid, value)
