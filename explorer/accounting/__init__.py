@@ -1,5 +1,6 @@
 """What does it cost? Mechanisms, privacy bounds and calibration, vectorised and in the log domain."""
 
+from explorer.accounting.attained import AttainedLowerBound
 from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, ProfileBound
 from explorer.accounting.calibration import (
     Calibration,
@@ -13,10 +14,23 @@ from explorer.accounting.gaussian import GaussianLowerBound
 from explorer.accounting.hockey_stick import HockeyStickBound
 from explorer.accounting.kifer import KiferBound
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian, ObjectivePerturbation
+from explorer.accounting.refined import RefinedBound
 from explorer.accounting.renyi import RenyiBound
+from explorer.accounting.tight import TightBound
+
+bounds = (
+    KiferBound,
+    RenyiBound,
+    HockeyStickBound,
+    RefinedBound,
+    TightBound,
+    GaussianLowerBound,
+    AttainedLowerBound,
+)
 
 __all__ = [
     "ApproximateMinimaPerturbation",
+    "AttainedLowerBound",
     "BoundNotApplicable",
     "Calibration",
     "CanonneKamathSteinke",
@@ -30,7 +44,10 @@ __all__ = [
     "Optimum",
     "PrivacyBound",
     "ProfileBound",
+    "RefinedBound",
     "RenyiBound",
+    "TightBound",
+    "bounds",
     "calibrate",
     "calibrate_amp",
     "calibrate_gaussian",

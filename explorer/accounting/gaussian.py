@@ -51,11 +51,14 @@ def half_normal_log_delta(epsilon, *, sensitivity_ratio):
     epsilon = epsilon_array(epsilon)
     s = positive("sensitivity_ratio", sensitivity_ratio)
     direct, _ = _log_profile_and_complement(np.maximum(epsilon, s * s / 2), s)
-    near, far = epsilon / s - s / 2, epsilon / s + s / 2
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        near, far = epsilon / s - s / 2, epsilon / s + s / 2
         # 1 - 2 H = (2 Phi(near) - 1) + 2 e^epsilon Phi(-far)
         complement = np.logaddexp(np.log(erf(np.maximum(near, 0) / np.sqrt(2))), np.log(2) + epsilon + log_ndtr(-far))
-        below = log1mexp(np.minimum(np.log(2) + epsilon + log_ndtr(-s), 0))
+        # 1 - 2 e^epsilon Phi(-s), which near 0 is exact as (1 - e^epsilon) + e^epsilon erf(s / sqrt 2) only
+        half_mass = np.log(2) + epsilon + log_ndtr(-s)
+        small = np.log(-np.expm1(epsilon) + np.exp(epsilon) * erf(s / np.sqrt(2)))
+        below = np.where(half_mass > -np.log(2), small, log1mexp(np.minimum(half_mass, 0)))
     return np.where(near < 0, below, _exact_side(np.log(2) + direct, complement))[()]
 
 

@@ -18,7 +18,7 @@ from explorer.validation import delta_array, epsilon_array, order_array
 
 def normal_rdp(alpha, *, sensitivity_ratio):
     """alpha s^2 / 2, the Gaussian mechanism's divergence, for s = sensitivity / noise_std. Mironov 2017, Prop. 7."""
-    return order_array(alpha) * sensitivity_ratio**2 / 2
+    return order_array(alpha) * sensitivity_ratio * sensitivity_ratio / 2  # in this order: infinity times 0 is nan
 
 
 def half_normal_rdp(alpha, *, sensitivity_ratio):

@@ -11,11 +11,12 @@ from explorer.accounting import (
     KiferBound,
     ObjectivePerturbation,
     PrivacyBound,
+    RefinedBound,
     RenyiBound,
 )
 from tests.accounting.strategies import deltas, epsilons, mechanisms
 
-BOUNDS = (GaussianLowerBound, KiferBound, HockeyStickBound, RenyiBound)
+BOUNDS = (GaussianLowerBound, KiferBound, HockeyStickBound, RenyiBound, RefinedBound)
 each_bound = pytest.mark.parametrize("bound", BOUNDS, ids=lambda b: b.__name__)
 
 
