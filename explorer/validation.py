@@ -1,5 +1,7 @@
 """One place where arguments are checked: every error names the parameter, its value and the rule it broke."""
 
+from numbers import Integral
+
 import numpy as np
 
 
@@ -46,6 +48,13 @@ def positive(name, value):
 def non_negative(name, value):
     """`value` as a finite float >= 0."""
     return real(name, value, rule="a finite number >= 0", valid=lambda x: np.isfinite(x) & (x >= 0))
+
+
+def integer(name, value, *, low=1):
+    """`value` as an int >= low; a float with an integral value is not accepted."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
+        raise ValueError(f"{name} must be an integer >= {low}: got {name}={_shorten(value)}")
+    return int(value)
 
 
 def epsilon_array(value):
