@@ -1,7 +1,5 @@
 """One place where arguments are checked: every error names the parameter, its value and the rule it broke."""
 
-from numbers import Integral
-
 import numpy as np
 
 
@@ -50,11 +48,10 @@ def non_negative(name, value):
     return real(name, value, rule="a finite number >= 0", valid=lambda x: np.isfinite(x) & (x >= 0))
 
 
-def integer(name, value, *, low=1):
-    """`value` as an int >= low; a float with an integral value is not accepted."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
-        raise ValueError(f"{name} must be an integer >= {low}: got {name}={_shorten(value)}")
-    return int(value)
+def natural(name, value):
+    """`value` as an int >= 1."""
+    rule = "an integer >= 1"
+    return int(real(name, value, rule=rule, valid=lambda x: np.isfinite(x) & (x >= 1) & (x == np.floor(x))))
 
 
 def epsilon_array(value):

@@ -12,8 +12,14 @@ from explorer.accounting.conversion import CanonneKamathSteinke, Mironov, Optimu
 from explorer.accounting.gaussian import GaussianLowerBound
 from explorer.accounting.hockey_stick import HockeyStickBound
 from explorer.accounting.kifer import KiferBound
-from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian, ObjectivePerturbation
+from explorer.accounting.mechanisms import (
+    ApproximateMinimaPerturbation,
+    Gaussian,
+    ObjectivePerturbation,
+    PoissonSubsampledGaussian,
+)
 from explorer.accounting.renyi import RenyiBound
+from explorer.accounting.subsampling import poisson_subsampled_gaussian_rdp
 
 __all__ = [
     "ApproximateMinimaPerturbation",
@@ -28,10 +34,12 @@ __all__ = [
     "Mironov",
     "ObjectivePerturbation",
     "Optimum",
+    "PoissonSubsampledGaussian",
     "PrivacyBound",
     "ProfileBound",
     "RenyiBound",
     "calibrate",
     "calibrate_amp",
     "calibrate_gaussian",
+    "poisson_subsampled_gaussian_rdp",
 ]

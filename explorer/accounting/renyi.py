@@ -14,7 +14,7 @@ from explorer.accounting.bound import ProfileBound
 from explorer.accounting.conversion import CanonneKamathSteinke, Optimum, kl_log_delta, minimise_over_orders
 from explorer.accounting.hockey_stick import require_strong_convexity
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian, ObjectivePerturbation
-from explorer.validation import delta_array, epsilon_array, integer, order_array, positive, real
+from explorer.validation import delta_array, epsilon_array, natural, order_array, positive, real
 
 # The non-GLM integrand is a polynomial times e^(tz - z^2/2) and falls below e^-50 of its peak within 10 of its mode:
 # on that interval this rule is exact to rounding.
@@ -183,7 +183,7 @@ def non_glm_rdp(alpha, *, sensitivity_ratio, curvature_ratio, dimension):
     References: Redberg, Koskela, Wang 2023, RDP theorem for non-GLM losses (appendix).
     """
     s, kappa = positive("sensitivity_ratio", sensitivity_ratio), _curvature(curvature_ratio)
-    d = integer("dimension", dimension)
+    d = natural("dimension", dimension)
     n = d - 1
     excess = order_array(alpha) - 1
     t = np.where(np.isinf(excess), 0.0, excess) * s
