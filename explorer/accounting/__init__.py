@@ -19,6 +19,13 @@ from explorer.accounting.mechanisms import (
     PoissonSubsampledGaussian,
 )
 from explorer.accounting.renyi import RenyiBound
+from explorer.accounting.selection import (
+    Poisson,
+    SelectionCorollaryBound,
+    SelectionProfileBound,
+    SelectionRenyiBound,
+    TruncatedNegativeBinomial,
+)
 from explorer.accounting.subsampling import poisson_subsampled_gaussian_rdp
 
 __all__ = [
@@ -34,10 +41,15 @@ __all__ = [
     "Mironov",
     "ObjectivePerturbation",
     "Optimum",
+    "Poisson",
     "PoissonSubsampledGaussian",
     "PrivacyBound",
     "ProfileBound",
     "RenyiBound",
+    "SelectionCorollaryBound",
+    "SelectionProfileBound",
+    "SelectionRenyiBound",
+    "TruncatedNegativeBinomial",
     "calibrate",
     "calibrate_amp",
     "calibrate_gaussian",
