@@ -4,7 +4,7 @@ All functions are elementwise in alpha, return nats, take the limit at alpha = 1
 infinity at alpha = infinity, and raise ValueError for alpha < 1.
 """
 
-from functools import singledispatch
+from functools import cached_property, singledispatch
 
 import numpy as np
 from scipy.optimize.elementwise import find_root
@@ -308,10 +308,16 @@ class RenyiBound(ProfileBound):
         return Optimum(*(a.reshape(delta.shape)[()] for a in (value, best.order, best.at_edge)))
 
     def _search(self, value, rows):
-        proper = None if self.orders is None else self.orders[(self.orders > 1) & np.isfinite(self.orders)]
-        if rows == 0 or (proper is not None and not proper.size):
+        orders, rdp = (None, self._rdp) if self.orders is None else (self._proper[0], lambda _: self._proper[1])
+        if rows == 0 or (orders is not None and not orders.size):
             return Optimum(np.full(rows, np.inf), np.full(rows, np.nan), np.ones(rows, bool))
-        return minimise_over_orders(value, self._rdp, rows=rows, orders=proper)
+        return minimise_over_orders(value, rdp, rows=rows, orders=orders)
+
+    @cached_property
+    def _proper(self):
+        """The given orders that a conversion can use, finite and above 1, and their divergences."""
+        proper = self.orders[(self.orders > 1) & np.isfinite(self.orders)]
+        return proper, self._rdp(proper)
 
     @property
     def _kl_log_delta(self):

@@ -131,6 +131,11 @@ class TruncatedNegativeBinomial:
         return np.log(self.mean) - (self.eta + 1) * np.log1p((1 - self.gamma) / self.gamma * np.asarray(t))
 
 
+_THRESHOLDS = 600  # number of epsilons that T is the minimum over
+
+# What the base mechanism's own delta is chosen from when the search for the best order is continuous: any choice holds.
+_BASE_ORDERS = np.union1d(1 + np.geomspace(1e-2, 1e5, 800), np.arange(2, 257))
+
 _RUNS = (Poisson, TruncatedNegativeBinomial)
 
 
@@ -169,8 +174,9 @@ class SelectionRenyiBound(RenyiBound):
     mechanism : the base mechanism, anything with a Renyi analysis
     runs : Poisson or TruncatedNegativeBinomial, the distribution of K
     profile : PrivacyBound of the same base mechanism, or None. Without it d is the smallest that the divergences of the
-        base mechanism give, at `orders` too. With it, d is that profile's delta, and the truncated negative binomial's
-        c is (1 + eta) min over e >= 0 of max(e, log(1 + (1/gamma - 1) delta(e))): a mixture of both ways to account.
+        base mechanism give, at `orders` too (at a fixed fine set for None). With it d is that profile's delta, and for
+        the truncated negative binomial c = (1 + eta) min over e >= 0 of max(e, log(1 + (1/gamma - 1) delta(e))): a
+        mixture of both ways to account.
     orders, conversion : as in `RenyiBound`, for both uses of the conversion
 
     Raises
@@ -182,7 +188,8 @@ class SelectionRenyiBound(RenyiBound):
 
     def __init__(self, mechanism, *, runs, profile=None, orders=None, conversion=CanonneKamathSteinke):
         super().__init__(mechanism, orders=orders, conversion=conversion)
-        self.base = RenyiBound(mechanism, orders=self.orders, conversion=conversion)
+        base_orders = _BASE_ORDERS if orders is None else self.orders
+        self.base = RenyiBound(mechanism, orders=base_orders, conversion=conversion)
         self.runs = instance("runs", runs, _RUNS)
         self.profile = profile if profile is None else instance("profile", profile, PrivacyBound)
         self._rdp = self._selected_rdp
@@ -239,7 +246,7 @@ class SelectionCorollaryBound(_Selection):
     With c the largest log F'(1 - t) / F'(1 - t'), F'(1 - t) - r F'(1 - t') is at most F'(1)(1 - r e^-c)_+. For Poisson
     runs c = mean delta_Q(0); for the truncated negative binomial see `SelectionRenyiBound`.
 
-    Parameters, raises : as `SelectionProfileBound`, which is never larger but for the error of its search
+    Parameters, raises : as `SelectionProfileBound`, which is never larger
     """
 
     def _hockey_sticks(self):
@@ -252,7 +259,8 @@ class SelectionProfileBound(_Selection):
     The weights and ratios are those of a piecewise linear majorant of Psi (module docstring), certified: over each
     interval of a grid of t the convex F'(1 - t) is at most its chord, and the convex F'(1 - T(t)) at least the
     extension of the chords of both neighbouring intervals. So only the ends of the intervals and the points where the
-    two extensions cross can attain the supremum; its error is of the second order in the grid.
+    two extensions cross can attain the supremum; its error is of the second order in the grid. Where the effect of the
+    ranks is smaller than that error the corollary is smaller, and taken.
 
     Parameters
     ----------
@@ -266,35 +274,49 @@ class SelectionProfileBound(_Selection):
     """
 
     def _hockey_sticks(self):
-        t = _rank_grid(self.runs)
+        # An error of (1 / density)^2 / 8 in log F' must be small against the whole effect of the ranks.
+        density = np.clip(np.sqrt(200 / max(_rank_loss(self.runs, self.profile), 1e-9)), 200, 1000)
+        t = _rank_grid(self.runs, density)
         gain = np.exp(self.runs.log_derivative(t))
         loss = np.exp(self.runs.log_derivative(_neighbour_rank(t, self.profile)))
         loss, gain = _upper_hull(*_extreme_points(t, loss, gain))
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return np.log(np.diff(gain)), np.log(np.diff(gain) / np.diff(loss))
 
+    @cached_property
+    def _corollary(self):
+        return SelectionCorollaryBound(self.profile, runs=self.runs)
 
-def _rank_grid(runs):
-    """Increasing t from 0 to 1, equally spaced in a mix of log F'(1 - t), t and log t (T is steep at 0)."""
+    def log_delta(self, epsilon):
+        """Log of the bound above, of epsilon's shape; epsilon array_like in nats, any real number."""
+        return np.minimum(super().log_delta(epsilon), self._corollary.log_delta(epsilon))
+
+
+def _rank_grid(runs, density):
+    """Increasing t from 0 to 1, equally spaced in a mix of log F'(1 - t), t and log t (T is steep at 0).
+
+    There are `density` points per unit of log F', fewer beyond a fall of F' by e^-30 and none for it beyond e^-700.
+    """
     t = np.concatenate([[0.0], np.geomspace(1e-12, 1e-3, 2000), np.linspace(1e-3, 1, 20001)[1:]])
     log_gain = runs.log_derivative(t)
-    place = 100 * (log_gain[0] - log_gain) + 200 * t + 12 * np.log(np.maximum(t, 0.5e-12) / 0.5e-12)
-    count = int(min(place[-1], 20000)) + 2
-    grid = np.interp(np.linspace(0, place[-1], count), place, t)
+    fall = log_gain[0] - log_gain
+    place = density * np.minimum(fall, 30) + 10 * np.minimum(fall, 700)
+    place += 200 * t + 12 * np.log(np.maximum(t, 0.5e-12) / 0.5e-12)
+    grid = np.interp(np.linspace(0, place[-1], int(place[-1]) + 4), place, t)
     return np.concatenate([[0.0], grid[1:-1], [1.0]])
 
 
 def _thresholds(profile):
     """Values of epsilon >= 0, 0 among them, that cover the range of the profile; any choice gives a valid bound."""
-    last = next((e for target in (1e-12, 1e-8, 1e-4, 1e-2) if (e := profile.epsilon(target)) < np.inf), 50.0)
-    return float(last) * np.linspace(0, 1, 600) ** 2
+    last = float(profile.epsilon(min(1e-12 + 1.5 * float(profile.delta(np.inf)), 0.99)))
+    return (last if last < np.inf else 50.0) * np.linspace(0, 1, _THRESHOLDS) ** 2
 
 
 def _neighbour_rank(t, profile):
     """T(t): an upper bound on the neighbour's probability of a better outcome; concave, as a minimum of lines in t."""
     thresholds = _thresholds(profile)
     rank = np.ones_like(t)
-    for e, delta in zip(thresholds, profile.delta(thresholds), strict=True):
+    for e, delta in zip(np.minimum(thresholds, 700), profile.delta(thresholds), strict=True):
         np.minimum(rank, np.exp(e) * t + delta, out=rank)
         np.minimum(rank, np.exp(-e) * (t + delta) - np.expm1(-e), out=rank)
     return rank

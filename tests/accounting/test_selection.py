@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import gammaln, ndtr, ndtri
 from scipy.stats import norm, poisson
@@ -96,7 +95,7 @@ def _(mechanism: Discrete):
         alpha = np.maximum(np.asarray(alpha, float), 1 + 1e-9)  # divergences grow with the order
         with np.errstate(over="ignore", invalid="ignore"):
             got = np.maximum(renyi(p, q, alpha), renyi(q, p, alpha))
-        return np.where(np.isfinite(got), got, np.inf)
+        return np.where(np.isfinite(got), np.maximum(got, 1e-15), np.inf)
 
     return rdp
 
@@ -129,7 +128,7 @@ def exact_best_delta(runs, mechanism, epsilon):
 
 
 @each_runs
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(mechanism=pairs)
 def test_no_bound_is_exceeded(runs, mechanism):
     exact = exact_best_delta(runs, mechanism, EPSILONS)
@@ -143,7 +142,7 @@ def test_no_bound_is_exceeded(runs, mechanism):
 
 
 @each_runs
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(mechanism=pairs)
 def test_no_divergence_is_exceeded(runs, mechanism):
     p, q = np.array(mechanism.p), np.array(mechanism.q)
@@ -167,7 +166,7 @@ def test_outcomes_that_only_one_side_has(runs):
         got = bound(mechanism, runs=runs)
         assert (got.delta(epsilon) * (1 + 1e-9) >= exact).all()
         assert got.delta(np.inf) == pytest.approx(runs.mean * 1e-6, rel=1e-6)
-        assert got.delta(50.0) == pytest.approx(runs.mean * 1e-6, rel=1e-6)
+        assert got.delta(300.0) == pytest.approx(runs.mean * 1e-6, rel=1e-6)
 
 
 @each_runs
@@ -234,17 +233,14 @@ def test_supremum_is_certified_and_tight(runs, s, epsilon):
 
 
 def attained_log_delta(runs, s, epsilon):
-    """log delta of the best of K Gaussian scores, larger being better and likelier under Q: the loss grows with it."""
-
-    def gap(y):
-        def log_density(y, shift):
-            return norm.logpdf(y - shift) + runs.log_derivative(norm.sf(y - shift))
-
-        return np.exp(log_density(y, s)) - np.exp(epsilon + log_density(y, 0.0))
-
-    crossing = brentq(gap, -30, 8) if gap(8.0) > 0 > gap(-6.0) else None
-    start = -8.0 if crossing is None else crossing
-    return np.log(quad(lambda y: max(gap(y), 0.0), start, 9, epsabs=1e-14, limit=400)[0])
+    """log delta of the best of K Gaussian scores, the larger the better; the larger of both directions."""
+    y = np.linspace(-10, 10 + s, 40001)
+    with_record, without = (norm.logpdf(y - m) + runs.log_derivative(norm.sf(y - m)) for m in (s, 0.0))
+    deltas = [
+        np.sum(np.maximum(np.exp(a) - np.exp(epsilon + b), 0)) * (y[1] - y[0])
+        for a, b in ((with_record, without), (without, with_record))
+    ]
+    return np.log(max(*deltas, 1e-300))
 
 
 @each_runs
@@ -293,11 +289,12 @@ def test_calibrated_noise_multiplier(kind, experiments_reference):
         got = calibrate(bound, family, parameter="noise_multiplier", epsilon=float(epsilon), delta=1e-5)
         assert got.value == pytest.approx(expected, rel=1e-5)
         assert got.delta <= 1e-5
-        assert SelectionRenyiBound(got.mechanism, runs=HONEST).epsilon(1e-5) <= float(epsilon) * (1 + 1e-12)
+    continuous = SelectionRenyiBound(got.mechanism, runs=HONEST).epsilon(1e-5)
+    assert float(epsilon) * 0.95 <= continuous <= float(epsilon) * (1 + 1e-12)
 
 
 @each_runs
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(s=log_uniform(1e-3, 5))
 def test_profile_of_the_selection_is_a_profile(runs, s):
     """Non-increasing, at most 0, finite far out, above the base mechanism's, and the corollary is not better."""
@@ -307,7 +304,7 @@ def test_profile_of_the_selection_is_a_profile(runs, s):
     assert np.isfinite(got).all() and (got <= 0).all()
     assert (np.diff(got) <= 1e-12 * np.abs(got[1:])).all()
     simple = SelectionCorollaryBound(profile, runs=runs).log_delta(epsilon)
-    assert (got <= simple + 1e-3 * np.abs(simple) + 1e-3).all()
+    assert (got <= simple).all()
     if runs.mean >= 1 and runs.log_none == -np.inf:
         assert (got >= profile.log_delta(epsilon) * (1 + 1e-9) - 1e-9).all()
 
