@@ -9,6 +9,7 @@ from explorer.accounting.calibration import (
     calibrate_gaussian,
 )
 from explorer.accounting.conversion import CanonneKamathSteinke, Mironov, Optimum
+from explorer.accounting.distribution import Interval, PrivacyLossDistribution
 from explorer.accounting.gaussian import GaussianLowerBound
 from explorer.accounting.hockey_stick import HockeyStickBound
 from explorer.accounting.kifer import KiferBound
@@ -24,11 +25,13 @@ __all__ = [
     "GaussianLowerBound",
     "HockeyStickBound",
     "InfeasibleTarget",
+    "Interval",
     "KiferBound",
     "Mironov",
     "ObjectivePerturbation",
     "Optimum",
     "PrivacyBound",
+    "PrivacyLossDistribution",
     "ProfileBound",
     "RenyiBound",
     "calibrate",
