@@ -2,71 +2,91 @@
 
 Write gamma = e^epsilon and h(gamma) = delta(log gamma). The profile of a pair of distributions is convex and
 non-increasing in gamma with h(0) = 1, and a piecewise-linear h with knots gamma_i = e^(x_i) is the profile of a privacy
-loss that takes the value x_i with probability gamma_i times the rise of h's slope there, and infinity with probability
-h(infinity):
+loss that takes the value x_i with probability gamma_i times the rise of h's slope there, and infinity with
+probability h(infinity):
 
     h(gamma) = sum_i p_i (1 - gamma / gamma_i)_+ + p_infinity.
 
-If h <= h' then every composition of h with any other profile is below that of h' (composition averages one profile
-over the losses of the other, with non-negative weights). So a piecewise-linear majorant and a piecewise-linear minorant,
-both with knots on the grid, give losses whose compositions enclose the truth.
+If h <= h' everywhere then every composition of h with another profile is below that of h' (composition averages one
+profile over the losses of the other, with non-negative weights; the p_i need not add up to 1 for that). So a
+piecewise-linear majorant and a piecewise-linear minorant, both with knots on the grid, enclose every composition.
 
-Majorant: connect the dots (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022): the values at the knots, slightly
-raised for rounding, joined by chords; if the profile is only a bound and not convex, the lower convex envelope of these
-values, which still lies above every convex function below them. The last value becomes the mass at infinity.
+Majorant: connect the dots (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022), that is, join the values at the knots,
+slightly raised for rounding, by chords. If the profile is only a bound and not convex, take the lower convex
+envelope of the values, which still lies above every convex function below them. The last value becomes the mass at
+infinity.
 
 Minorant: two values h(a) >= h(b) in the middle of a cell give a chord which is below h outside [a, b]; inside, h is
-above both its chord over [left end, a] and its chord over [b, right end], prolonged, so the chord lowered by its height over
-their crossing is below h everywhere. At each knot take the smaller of the lines of the two adjacent cells: each
-cell's chord is then below its own line. The lower convex envelope of these values is the minorant. Both differ from h by
-O(step^2) where the loss has a bounded density; a knot must be put on an atom (see `shift` in `distribution`).
+above its own chords over [left end, a] and over [b, right end], prolonged. So the first chord, lowered by its height
+over the crossing of these two, is below h everywhere. At each knot take the smaller of the lines of the two adjacent
+cells: each cell's chord then is below its own line. The minorant is the lower convex envelope of these values.
+
+Both differ from h by O(step^2) where the loss has a bounded density; an atom must lie on a knot, else it costs O(step).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-_EPS = np.finfo(float).eps
-_INNER = (0.375, 0.625)  # a and b, in steps; binary fractions keep them exact
-_LEFT_TAIL = 1e-13  # mass of small losses that may be moved: it costs that much *relative* to delta
-_RIGHT_TAIL = 1e-40  # mass of large losses that becomes infinite: an absolute cost
+EPS = np.finfo(float).eps
+_INNER = (0.375, 0.625)  # a and b as shares of a cell; binary fractions keep them exact
+_LEFT_TAIL = 1e-12  # mass of small losses that may be moved: it costs that much *relative* to delta
+_RIGHT_TAIL = 1e-40  # mass of large losses that may become infinite: an absolute cost
 
 
 class GridLoss(NamedTuple):
-    """A privacy loss with mass[i] at (start + i) * step and infinity_mass at infinity; masses need not add up to 1."""
+    """A privacy loss with mass[i] at index[i] * step and infinity_mass at infinity; masses need not add up to 1."""
 
     step: float
-    start: int
+    index: np.ndarray
     mass: np.ndarray
     infinity_mass: float
 
 
-def enclose(log_delta, *, start, cells, step, relative_error):
-    """Losses on the grid below and above the one whose privacy profile is exp(log_delta).
+def majorant(log_delta, knots, *, step, relative_error):
+    """A GridLoss whose profile is nowhere below exp(log_delta); parameters as for `minorant`."""
+    value, error = _values(log_delta, knots * step, relative_error)
+    raised = np.minimum(value + error, 1.0)
+    return GridLoss(step, knots, *convex_masses(raised, knots, origin=1.0, step=step, rounding=4 * EPS))
+
+
+def minorant(log_delta, knots, *, step, relative_error):
+    """A GridLoss whose profile is nowhere above exp(log_delta).
 
     Parameters
     ----------
-    log_delta : callable, elementwise on float arrays, the log of a privacy profile at every real epsilon (nats)
-    start, cells : int; the knots are start * step, ..., (start + cells) * step
-    step : float > 0, of at most 24 significant bits, so that knots are exact
+    log_delta : callable, elementwise on float arrays, the log of a privacy profile at every real epsilon and +inf (nats)
+    knots : increasing ndarray of at least two ints, grid points in units of the step
+    step : float > 0, of at most 24 significant bits, so that the grid points are exact
     relative_error : float; exp(log_delta) is trusted up to a factor 1 +- relative_error (1 + |log_delta|)
-
-    Returns
-    -------
-    (lower, upper) : GridLoss
     """
-    knots = (start + np.arange(cells + 1)) * step
-    inner = knots[:-1] + np.multiply.outer(_INNER, step)[:, None]
-    value, error = _values(log_delta, knots, relative_error)
-    inner_value, _ = _values(log_delta, inner, relative_error)
-    at_infinity, _ = _values(log_delta, np.array([np.inf]), relative_error)
-    upper = convex_masses(np.minimum(value + error, 1.0), origin=1.0, step=step, rounding=4 * _EPS)
-    lower_value, origin = _minorant(value, *inner_value, step=step, error=error)
-    at_infinity = float(np.nan_to_num(at_infinity[0])) * (1 - relative_error)
-    (flat,) = np.nonzero(lower_value <= at_infinity)
-    lower_value[max(flat[0] - 1, 0) if flat.size else -1 :] = at_infinity
-    lower = convex_masses(lower_value, origin=origin, step=step, rounding=-4 * _EPS)
-    return GridLoss(step, start, *lower), GridLoss(step, start, *upper)
+    left_end, gap = knots[:-1] * step, np.diff(knots) * step
+    value, error = _values(log_delta, knots * step, relative_error)
+    first, _ = _values(log_delta, left_end + _INNER[0] * gap, relative_error)
+    second, _ = _values(log_delta, left_end + _INNER[1] * gap, relative_error)
+    # slopes against gamma in units of the cell's left end, where the cell is [1, e^gap]
+    to_first, to_second, to_end = np.expm1(_INNER[0] * gap), np.expm1(_INNER[1] * gap), np.expm1(gap)
+    slope = (second - first) / (to_second - to_first)
+    before = np.maximum(slope - (first - value[:-1]) / to_first, 0)
+    after = np.maximum((value[1:] - second) / (to_end - to_second) - slope, 0)
+    with np.errstate(invalid="ignore"):
+        height = np.where(before + after > 0, before * after / (before + after), 0.0) * (to_second - to_first)
+    base = first - height - 16 * error[:-1]  # the prolonged chords amplify rounding by less than 16
+    at_left, at_right = base - slope * to_first, base + slope * (to_end - to_first)
+    origin = base[0] - slope[0] * (1 + to_first[0]) - 4 * error[0] / (to_second - to_first)[0]
+    values = np.minimum(np.append(at_left, np.inf), np.insert(at_right, 0, np.inf))
+    floor, _ = _values(log_delta, np.array([np.inf]), relative_error)
+    _end_at(values, at_right, float(np.nan_to_num(floor[0])) * (1 - relative_error))
+    return GridLoss(step, knots, *convex_masses(values, knots, origin=origin, step=step, rounding=-4 * EPS))
+
+
+def _end_at(values, at_right, floor):
+    """Make the minorant end in the constant `floor`, which is below the profile everywhere, in place."""
+    (low,) = np.nonzero(values <= floor)
+    end = low[0] if low.size else values.size - 1
+    values[end:] = floor
+    if end and at_right[end - 1] < floor:  # the line of the cell before the end crosses the floor inside that cell
+        values[end - 1] = floor
 
 
 def _values(log_delta, epsilon, relative_error):
@@ -75,30 +95,16 @@ def _values(log_delta, epsilon, relative_error):
     return value, np.where(value > 0, relative_error * value * (1 - np.maximum(log_value, -1e3)), 0.0)
 
 
-def _minorant(value, first, second, *, step, error):
-    """Values at the knots, and at gamma = 0, of a piecewise-linear function below the profile."""
-    # slopes against gamma in units of the cell's left end, where the cell is [1, e^step]
-    a, b = np.multiply(_INNER, step)
-    width = np.expm1(b) - np.expm1(a)
-    slope = (second - first) / width
-    left = np.maximum(slope - (first - value[:-1]) / np.expm1(a), 0)
-    right = np.maximum((value[1:] - second) / (np.expm1(step) - np.expm1(b)) - slope, 0)
-    with np.errstate(invalid="ignore"):
-        crossing = np.where(left + right > 0, left * right / (left + right), 0.0) * width
-    base = first - crossing - 16 * error[:-1]  # rounding is amplified at most so much by the prolonged chords
-    at_left, at_right = base - slope * np.expm1(a), base + slope * (np.expm1(step) - np.expm1(a))
-    knots = np.minimum(np.append(at_left, np.inf), np.insert(at_right, 0, np.inf))
-    return knots, base[0] - slope[0] * np.exp(a) - 4 * error[0] / width
-
-
-def convex_masses(values, *, origin, step, rounding):
+def convex_masses(values, knots, *, origin, step, rounding):
     """Masses at the knots, and at infinity, of the convex envelope of `values`, with `origin` the value at gamma = 0.
 
-    `rounding` relative to the terms that are subtracted moves each mass up (or down, not below 0).
+    `rounding`, relative to the terms that are subtracted, moves each mass up (or down, not below 0).
     """
     keep = np.arange(values.size)
+    # the envelope leaves the origin towards the knot it sees at the steepest descent
+    keep = keep[np.argmax((origin - values) * np.exp(-(knots - knots[0]) * step)) :]
     while True:
-        kept, gap = values[keep], np.diff(keep) * step
+        kept, gap = values[keep], np.diff(knots[keep]) * step
         fall = -np.diff(kept)
         slope_before = np.concatenate([[origin - kept[0]], fall / -np.expm1(-gap)])  # times -gamma
         slope_after = np.append(fall / np.expm1(gap), 0.0)
@@ -113,31 +119,51 @@ def convex_masses(values, *, origin, step, rounding):
 
 
 def find_support(log_delta, *, relative_error, cells=1024):
-    """The range of losses that a grid must cover, found by zooming in from all real numbers, and a first picture.
+    """The range of losses that a grid must cover, found by zooming in from all real numbers, as a coarse GridLoss.
 
-    Whatever range is used, the enclosure is valid: mass below the range moves up to its left end (upper) or is dropped
-    (lower), mass above it becomes infinite or is dropped.
-
-    Returns
-    -------
-    low, high : float, nats
-    coarse : GridLoss of about `cells` steps (its start is no integer): good for choosing a grid, not for bounds
+    It is good for choosing a grid, not for bounds: its grid points are not exact (and its index is no integer).
+    Whatever range is used, `majorant` and `minorant` are valid: mass below the range moves up to its left end or is
+    dropped, mass above it becomes infinite or is dropped.
     """
     size = np.geomspace(1e-18, 1e6, 481)
     losses = np.concatenate([-size[::-1], [0.0], size])
     value, _ = _values(log_delta, losses, relative_error)
-    excess = value - value[-1] if value[-1] > 0 else value
     left_tail = max(_LEFT_TAIL, 10 * relative_error)
     low = losses[max(np.count_nonzero(1 - value <= left_tail) - 1, 0)]
-    high = losses[min(np.count_nonzero(excess > _RIGHT_TAIL), losses.size - 1)]
+    high = losses[min(np.count_nonzero(value - value[-1] > _RIGHT_TAIL), losses.size - 1)]
     for _ in range(20):
         step = (high - low) / cells
         losses = low + step * np.arange(cells + 1)
         value, _ = _values(log_delta, losses, relative_error)
-        mass, _ = convex_masses(value, origin=1.0, step=step, rounding=0.0)
-        first = max(np.searchsorted(np.cumsum(mass), 10 * left_tail) - 1, 0)
-        last = min(np.count_nonzero(value - value[-1] > _RIGHT_TAIL), cells)
-        low, high = losses[first], losses[max(last, first + 1)]
-        if last - first > 0.7 * cells or step <= 4 * _EPS * max(abs(low), abs(high)):
+        mass, infinity_mass = convex_masses(value, np.arange(cells + 1), origin=1.0, step=step, rounding=0.0)
+        first = max(np.searchsorted(np.cumsum(mass), left_tail) - 1, 0)
+        last = max(min(np.count_nonzero(value - value[-1] > _RIGHT_TAIL), cells), first + 1)
+        if last - first > 0.7 * cells or step <= 4 * EPS * max(abs(low), abs(high)):
             break
-    return float(low), float(high), GridLoss(step, losses[0] / step, mass, float(value[-1]))
+        low, high = losses[first], losses[last]
+    return GridLoss(step, losses / step, mass, infinity_mass)
+
+
+def choose_knots(coarse, *, step, offset, tilt):
+    """Grid points for a loss whose support is `coarse` (see `find_support`), moved by -offset: an int ndarray.
+
+    Every grid point in the bulk; where only a share m of the (tilted or untilted) mass lies further out, every
+    (0.001 / m)^(1/4)-th or so, so that wide cells add a variance far below step^2.
+    """
+    x = coarse.index * coarse.step
+    with np.errstate(divide="ignore"):
+        log_mass = np.log(coarse.mass)
+    outer = np.zeros(x.size - 1)
+    for t in (0.0, tilt):
+        weight = np.exp(log_mass + t * x - np.max(log_mass + t * x))
+        weight /= weight.sum()
+        outer = np.maximum(outer, np.minimum(np.cumsum(weight)[1:], np.cumsum(weight[::-1])[::-1][:-1]))
+    widest = max(min(8 * coarse.step, 1.0) / step, 1.0)
+    stride = 2 ** np.floor(np.log2(np.clip((1e-3 / np.maximum(outer, 1e-300)) ** 0.25, 1, widest))).astype(int)
+    ends = (x - offset) / step
+    runs = np.concatenate([[0], np.flatnonzero(np.diff(stride)) + 1, [stride.size]])
+    pieces = [
+        np.arange(int(np.floor(ends[i] / stride[i])), int(np.ceil(ends[j] / stride[i])) + 1) * stride[i]
+        for i, j in zip(runs[:-1], runs[1:], strict=True)
+    ]
+    return np.unique(np.concatenate(pieces))

@@ -15,14 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.accounting.bound import ProfileBound, smallest_epsilon
-from explorer.accounting.convolution import convolve, total_cumulant, window
-from explorer.accounting.discretisation import convex_masses, enclose, find_support
-from explorer.validation import delta_array, epsilon_array, positive, real
-
-MAX_POINTS = 2**21  # grid points of a composition; about 0.2 GB at most
-SMALLEST_DELTA = 1e-10  # the requested accuracy is met from here up
-_TAIL_RATE = 24.5  # the tail transform is centred where Chernoff's bound on delta is e^-24.5
-_EPS = np.finfo(float).eps
+from explorer.accounting.convolution import convolve
+from explorer.accounting.discretisation import EPS, convex_masses, find_support
+from explorer.accounting.grid import plan
+from explorer.validation import delta_array, epsilon_array, natural, positive, real
 
 
 class Interval(NamedTuple):
@@ -79,8 +75,11 @@ class PrivacyLossDistribution(ProfileBound):
             real("shift", shift),
             real("relative_error", relative_error, rule="inside (0, 0.01]", valid=lambda x: (x > 0) & (x <= 0.01)),
         )
-        accuracy = real("accuracy", accuracy, rule="inside (0, 1)", valid=lambda x: (x > 0) & (x < 1))
-        return cls({factor: 1}, accuracy=accuracy, step=None if step is None else positive("step", step))
+        return cls({factor: 1}, accuracy=_accuracy(accuracy), step=_step(step))
+
+    def on_grid(self, *, accuracy=1e-3, step=None):
+        """The same loss on another grid; parameters as in `from_profile`."""
+        return PrivacyLossDistribution(self._factors, accuracy=_accuracy(accuracy), step=_step(step))
 
     def compose(self, other):
         """The sum of both losses; the finer of the two accuracies and steps is kept."""
@@ -106,91 +105,92 @@ class PrivacyLossDistribution(ProfileBound):
 
     def log_delta_interval(self, epsilon):
         """The same for the natural log of delta; low is -inf where delta is below the rounding error."""
-        epsilon = epsilon_array(epsilon)
-        finite = np.where(np.isfinite(epsilon), epsilon, 0.0)
-        at, slack = finite - self._shift, 4 * _EPS * (np.abs(finite) + abs(self._shift))
-        low = np.max([profile.log_delta(at + slack, sign=-1) for profile in self._composed.lower], axis=0)
-        high = np.min([profile.log_delta(at - slack, sign=1) for profile in self._composed.upper], axis=0)
-        with np.errstate(divide="ignore"):
-            trivial = np.where(finite < 0, np.log(-np.expm1(np.minimum(finite, 0))), -np.inf)
-        low, high = np.maximum(low, trivial), np.minimum(high, 0.0)
-        for values, ends in ((low, self._composed.lower), (high, self._composed.upper)):
-            values[epsilon == np.inf] = min(end.log_infinity for end in ends)
-            values[epsilon == -np.inf] = 0.0
-        return Interval(low[()], high[()])
+        return Interval(self._log_delta(self._lower, epsilon), self._log_delta(self._upper, epsilon))
 
     def log_delta(self, epsilon):
         """Upper end of log delta, of epsilon's shape; epsilon array_like in nats."""
-        return self.log_delta_interval(epsilon).high
+        return self._log_delta(self._upper, epsilon)
 
     def epsilon_interval(self, delta):
         """Interval(low, high) of the smallest epsilon >= 0 (nats) with delta(epsilon) <= delta, of delta's shape."""
-        delta = delta_array(delta)
-        low = smallest_epsilon(lambda epsilon: self.log_delta_interval(epsilon).low, delta)
+        low = smallest_epsilon(lambda epsilon: self._log_delta(self._lower, epsilon), delta_array(delta))
         return Interval(low * (1 - 1e-12), self.epsilon(delta))
+
+    def _log_delta(self, side, epsilon):
+        epsilon = epsilon_array(epsilon)
+        finite = np.where(np.isfinite(epsilon), epsilon, 0.0)
+        result = np.minimum(side.log_delta(finite), 0.0)
+        if side.sign < 0:  # any two distributions have delta >= 1 - e^epsilon
+            with np.errstate(divide="ignore"):
+                result = np.maximum(result, np.log(-np.expm1(np.minimum(finite, 0))))
+        result = np.where(epsilon == np.inf, side.tail.log_infinity, result)
+        return np.where(epsilon == -np.inf, 0.0, result)[()]
 
     @property
     def losses(self):
         """Grid of finite losses (ndarray, nats, increasing) that carries `probabilities`."""
-        return self._pessimistic[0]
+        return self._dominating[0]
 
     @property
     def probabilities(self):
         """Masses at `losses` of a loss that dominates this one (its profile is nowhere smaller), each >= 0."""
-        return self._pessimistic[1]
+        return self._dominating[1]
 
     @property
     def infinity_mass(self):
         """The dominating loss's probability of an infinite loss."""
-        return self._pessimistic[2]
+        return self._dominating[2]
 
     @cached_property
-    def _pessimistic(self):
-        bulk, tail = self._composed.upper
-        end = max(profile.first + profile.profile.size for profile in (bulk, tail))
-        knots = np.arange(min(bulk.first, tail.first), end) * bulk.step
-        high = np.min([profile.log_delta(knots, sign=1) for profile in (bulk, tail)], axis=0)
-        mass, infinity_mass = convex_masses(np.exp(np.minimum(high, 0)), origin=1.0, step=bulk.step, rounding=4 * _EPS)
-        return np.nextafter(knots + self._shift, np.inf), mass, infinity_mass
+    def _dominating(self):
+        """Connect the dots once more, through the upper ends at all grid points of both transforms."""
+        side = self._upper
+        first = min(side.bulk.first, side.tail.first)
+        end = max(t.first + t.profile.size for t in (side.bulk, side.tail))
+        knots = np.arange(first, end)
+        high = np.exp(np.minimum(side.on_grid(knots * side.bulk.step), 0.0))
+        mass, infinity_mass = convex_masses(high, knots, origin=1.0, step=side.bulk.step, rounding=4 * EPS)
+        return np.nextafter(knots * side.bulk.step + side.shift, np.inf), mass, infinity_mass
 
     @cached_property
-    def _shift(self):
-        return float(sum(count * factor.shift for factor, count in self._factors.items()))
+    def _plan(self):
+        return plan(list(self._factors), list(self._factors.values()), accuracy=self.accuracy, step=self.step)
 
     @cached_property
-    def _composed(self):
-        """The composition on the grid that was asked for, or on the coarsest that meets the accuracy."""
-        counts = list(self._factors.values())
-        coarse = [factor.support[2] for factor in self._factors]
-        tilt = _tail_tilt(coarse, counts)
-        finest = self._finest_step(coarse, counts, tilt)
-        if self.step is not None:
-            if self.step < finest:
-                raise ValueError(
-                    f"step must be at least {finest:.3g} to keep the grid below {MAX_POINTS} points: got step={self.step!r}"
-                )
-            return self._compose_on(self.step, tilt)
-        step = _first_step(tilt, sum(counts), self.accuracy)
-        while True:
-            step = max(step, finest)
-            composed = self._compose_on(step, tilt)
-            excess = composed.width(coarse, counts, tilt) / self.accuracy
-            if excess <= 1 or step <= finest:
-                return composed
-            step *= max(np.sqrt(0.9 / excess), 0.1)
+    def _upper(self):
+        return _Side(1, self._plan.upper(), self._plan)
 
-    def _finest_step(self, coarse, counts, tilt):
-        longest = max(high - low for low, high, _ in (factor.support for factor in self._factors))
-        for t in (0.0, tilt):
-            left, right = window(coarse, counts, tilt=t)
-            longest = max(longest, right - left)
-        return 1.01 * longest / MAX_POINTS
+    @cached_property
+    def _lower(self):
+        return _Side(-1, self._plan.lower(), self._plan)
 
-    def _compose_on(self, step, tilt):
-        step = float(np.float32(step))
-        lower, upper = zip(*(factor.enclose(step) for factor in self._factors), strict=True)
-        counts = list(self._factors.values())
-        return _Composed(*(tuple(convolve(side, counts, tilt=t) for t in (0.0, tilt)) for side in (lower, upper)))
+
+class _Side:
+    """The composed profile from above (sign 1) or below (sign -1), by a tail transform, and a bulk transform if needed."""
+
+    def __init__(self, sign, losses, grid_plan):
+        self.sign, self.shift = sign, grid_plan.shift
+        self._losses, self._plan = losses, grid_plan
+
+    @cached_property
+    def tail(self):
+        return convolve(self._losses, self._plan.counts, self._plan.tail)
+
+    @cached_property
+    def bulk(self):
+        return convolve(self._losses, self._plan.counts, self._plan.bulk)
+
+    def log_delta(self, epsilon):
+        """Log of this side's delta at `epsilon` (finite ndarray); the constant outside the grid is rounded outwards."""
+        return self.on_grid(epsilon - self.shift - self.sign * 4 * EPS * (np.abs(epsilon) + abs(self.shift)))
+
+    def on_grid(self, epsilon):
+        """The same without the constant."""
+        result, vague = self.tail.log_delta(epsilon, sign=self.sign)
+        if vague.any():
+            both = self.bulk.log_delta(epsilon, sign=self.sign)[0]
+            result = np.where(vague, self.sign * np.minimum(self.sign * result, self.sign * both), result)
+        return result
 
 
 class _Factor:
@@ -203,62 +203,10 @@ class _Factor:
     def support(self):
         return find_support(self.log_delta, relative_error=self.relative_error)
 
-    def enclose(self, step):
-        low, high, _ = self.support
-        start = int(np.floor(low / step))
-        cells = max(int(np.ceil(high / step)) - start, 1)
-        return enclose(self.log_delta, start=start, cells=cells, step=step, relative_error=self.relative_error)
+
+def _accuracy(value):
+    return real("accuracy", value, rule="inside (0, 1)", valid=lambda x: (x > 0) & (x < 1))
 
 
-class _Composed(NamedTuple):
-    """The composed profile from below and from above, each by the bulk transform and by the tail transform."""
-
-    lower: tuple
-    upper: tuple
-
-    def width(self, coarse, counts, tilt):
-        """Largest relative width of delta >= SMALLEST_DELTA over losses from the mean into the tail."""
-        mean, tail = _means(coarse, counts, np.array([0.0, tilt]))
-        epsilon = np.linspace(mean, tail, 33)
-        low = np.max([profile.log_delta(epsilon, sign=-1) for profile in self.lower], axis=0)
-        high = np.min([profile.log_delta(epsilon, sign=1) for profile in self.upper], axis=0)
-        seen = high >= min(np.log(SMALLEST_DELTA), high[0])
-        return float(-np.expm1(np.min(low[seen] - high[seen])))
-
-
-def _means(losses, counts, tilt):
-    """Mean of the tilted sum of losses, the cumulant's derivative."""
-    h = 1e-5 * max(np.max(tilt), 1e-300)
-    return (total_cumulant(losses, counts, tilt + h) - total_cumulant(losses, counts, tilt - h)) / (2 * h)
-
-
-def _tail_tilt(losses, counts):
-    """The tilt at which Chernoff's bound e^(K - tilt K') on the tail is e^-24.5 (or the largest tried)."""
-    deviation = np.sqrt(sum(k * _spread(loss) for k, loss in zip(counts, losses, strict=True)))
-    tilt = np.sqrt(2 * _TAIL_RATE) / deviation * 2.0 ** np.linspace(-10, 6, 129)
-    h = 1e-4 * tilt
-    here = total_cumulant(losses, counts, tilt)
-    rate = tilt * (total_cumulant(losses, counts, tilt + h) - here) / h - here
-    return float(tilt[max(np.count_nonzero(rate <= _TAIL_RATE) - 1, 0)])
-
-
-def _spread(loss):
-    x = (loss.start + np.arange(loss.mass.size)) * loss.step
-    total = loss.mass.sum()
-    mean = loss.mass @ x / total
-    return max(float(loss.mass @ np.square(x - mean) / total), loss.step**2)
-
-
-def _first_step(tilt, uses, accuracy):
-    """The step that theory gives for a smooth loss.
-
-    The two sides differ in variance by about step^2 / 3 per use, and in mean by half of that, which moves log delta at the loss
-    where the tilt is centred by tilt (1 + tilt) / 2 times the whole.
-    """
-    return float(np.sqrt(0.8 * accuracy * 6 / (uses * tilt * (1 + tilt))))
-
-
-def natural(name, value):
-    """`value` as an int >= 1; raises ValueError naming the parameter otherwise."""
-    number = real(name, value, rule="an integer >= 1", valid=lambda x: np.isfinite(x) & (x >= 1) & (x == np.floor(x)))
-    return int(number)
+def _step(value):
+    return None if value is None else positive("step", value)
