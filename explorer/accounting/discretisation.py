@@ -166,4 +166,5 @@ def choose_knots(coarse, *, step, offset, tilt):
         np.arange(int(np.floor(ends[i] / stride[i])), int(np.ceil(ends[j] / stride[i])) + 1) * stride[i]
         for i, j in zip(runs[:-1], runs[1:], strict=True)
     ]
-    return np.unique(np.concatenate(pieces))
+    knots = np.sort(np.concatenate(pieces), kind="stable")
+    return knots[np.diff(knots, prepend=knots[0] - 1) > 0]

@@ -105,21 +105,33 @@ class PrivacyLossDistribution(ProfileBound):
 
     def log_delta_interval(self, epsilon):
         """The same for the natural log of delta; low is -inf where delta is below the rounding error."""
-        return Interval(self._log_delta(self._lower, epsilon), self._log_delta(self._upper, epsilon))
+        low = self._log_delta(self._lower, epsilon, self._lower.by_both)
+        return Interval(low, self.log_delta(epsilon))
 
     def log_delta(self, epsilon):
         """Upper end of log delta, of epsilon's shape; epsilon array_like in nats."""
-        return self._log_delta(self._upper, epsilon)
+        return self._log_delta(self._upper, epsilon, self._upper.by_both)
 
     def epsilon_interval(self, delta):
         """Interval(low, high) of the smallest epsilon >= 0 (nats) with delta(epsilon) <= delta, of delta's shape."""
-        low = smallest_epsilon(lambda epsilon: self._log_delta(self._lower, epsilon), delta_array(delta))
-        return Interval(low * (1 - 1e-12), self.epsilon(delta))
+        low = self._smallest_epsilon(self._lower, delta)
+        return Interval(low * (1 - 1e-12), self.epsilon(delta))  # the search ends a few roundings above its answer
 
-    def _log_delta(self, side, epsilon):
+    def epsilon(self, delta):
+        """Upper end of the smallest epsilon >= 0 (nats) with delta(epsilon) <= delta, of delta's shape; infinity if none."""
+        return self._smallest_epsilon(self._upper, delta)
+
+    def _smallest_epsilon(self, side, delta):
+        """By the tail transform alone where that is sharp at the answer; the search starts where it never is."""
+        answer = smallest_epsilon(lambda epsilon: self._log_delta(side, epsilon, side.by_tail), delta_array(delta))
+        if np.any(side.by_tail(np.where(np.isfinite(answer), answer, 0.0))[1]):
+            answer = smallest_epsilon(lambda epsilon: self._log_delta(side, epsilon, side.by_both), delta)
+        return answer
+
+    def _log_delta(self, side, epsilon, evaluate):
         epsilon = epsilon_array(epsilon)
         finite = np.where(np.isfinite(epsilon), epsilon, 0.0)
-        result = np.minimum(side.log_delta(finite), 0.0)
+        result = np.minimum(evaluate(finite)[0], 0.0)
         if side.sign < 0:  # any two distributions have delta >= 1 - e^epsilon
             with np.errstate(divide="ignore"):
                 result = np.maximum(result, np.log(-np.expm1(np.minimum(finite, 0))))
@@ -148,7 +160,8 @@ class PrivacyLossDistribution(ProfileBound):
         first = min(side.bulk.first, side.tail.first)
         end = max(t.first + t.profile.size for t in (side.bulk, side.tail))
         knots = np.arange(first, end)
-        high = np.exp(np.minimum(side.on_grid(knots * side.bulk.step), 0.0))
+        by_tail, by_bulk = (t.log_delta(knots * t.step, sign=1)[0] for t in (side.tail, side.bulk))
+        high = np.exp(np.minimum(np.minimum(by_tail, by_bulk), 0.0))
         mass, infinity_mass = convex_masses(high, knots, origin=1.0, step=side.bulk.step, rounding=4 * EPS)
         return np.nextafter(knots * side.bulk.step + side.shift, np.inf), mass, infinity_mass
 
@@ -180,17 +193,22 @@ class _Side:
     def bulk(self):
         return convolve(self._losses, self._plan.counts, self._plan.bulk)
 
-    def log_delta(self, epsilon):
-        """Log of this side's delta at `epsilon` (finite ndarray); the constant outside the grid is rounded outwards."""
-        return self.on_grid(epsilon - self.shift - self.sign * 4 * EPS * (np.abs(epsilon) + abs(self.shift)))
+    def by_tail(self, epsilon):
+        """Log of this side's delta at `epsilon` (finite ndarray), and where its error is visible, by one transform."""
+        return self.tail.log_delta(self._on_grid(epsilon), sign=self.sign)
 
-    def on_grid(self, epsilon):
-        """The same without the constant."""
-        result, vague = self.tail.log_delta(epsilon, sign=self.sign)
-        if vague.any():
-            both = self.bulk.log_delta(epsilon, sign=self.sign)[0]
-            result = np.where(vague, self.sign * np.minimum(self.sign * result, self.sign * both), result)
-        return result
+    def by_both(self, epsilon):
+        """The same by the better of two transforms."""
+        result, vague = self.by_tail(epsilon)
+        if np.any(vague):
+            other, other_vague = self.bulk.log_delta(self._on_grid(epsilon), sign=self.sign)
+            better = self.sign * other < self.sign * result
+            result, vague = np.where(better, other, result), vague & other_vague
+        return result, vague
+
+    def _on_grid(self, epsilon):
+        """The constant is taken off with its rounding outwards."""
+        return epsilon - self.shift - self.sign * 4 * EPS * (np.abs(epsilon) + abs(self.shift))
 
 
 class _Factor:
