@@ -9,6 +9,7 @@ from explorer.accounting.calibration import (
     calibrate_gaussian,
 )
 from explorer.accounting.conversion import CanonneKamathSteinke, Mironov, Optimum
+from explorer.accounting.distribution import Interval, PrivacyLossDistribution
 from explorer.accounting.gaussian import GaussianLowerBound
 from explorer.accounting.hockey_stick import HockeyStickBound
 from explorer.accounting.kifer import KiferBound
@@ -37,6 +38,7 @@ __all__ = [
     "GaussianLowerBound",
     "HockeyStickBound",
     "InfeasibleTarget",
+    "Interval",
     "KiferBound",
     "Mironov",
     "ObjectivePerturbation",
@@ -44,6 +46,7 @@ __all__ = [
     "Poisson",
     "PoissonSubsampledGaussian",
     "PrivacyBound",
+    "PrivacyLossDistribution",
     "ProfileBound",
     "RenyiBound",
     "SelectionCorollaryBound",
