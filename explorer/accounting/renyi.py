@@ -248,7 +248,8 @@ class RenyiBound(ProfileBound):
 
     Parameters
     ----------
-    mechanism : Gaussian, ObjectivePerturbation, ApproximateMinimaPerturbation or any other with an `rdp_of`
+    mechanism : Gaussian, ObjectivePerturbation, ApproximateMinimaPerturbation, PoissonSubsampledGaussian or any other
+        with an `rdp_of`
     orders : array_like of orders >= 1 to choose from, or None for a continuous search over alpha in (1, 10^12]
     conversion : `CanonneKamathSteinke` (default) or `Mironov`
 

@@ -38,7 +38,7 @@ References: Papernot, Steinke 2022; Koskela, Redberg, Wang 2024 for another boun
 """
 
 from dataclasses import dataclass
-from functools import cached_property, singledispatch
+from functools import cached_property
 
 import numpy as np
 from scipy.special import gammaincinv, logsumexp
@@ -87,6 +87,10 @@ class Poisson:
         """log F'(1 - t), elementwise for t in [0, 1]."""
         return np.log(self.mean) - self.mean * np.asarray(t)
 
+    def rank_loss(self, profile):
+        """The largest log F'(1 - t) / F'(1 - t') that the profile leaves room for: mean times the total variation."""
+        return self.mean * float(profile.delta(0.0))
+
 
 @dataclass(frozen=True, kw_only=True)
 class TruncatedNegativeBinomial:
@@ -130,6 +134,16 @@ class TruncatedNegativeBinomial:
         """log F'(1 - t), elementwise for t in [0, 1]."""
         return np.log(self.mean) - (self.eta + 1) * np.log1p((1 - self.gamma) / self.gamma * np.asarray(t))
 
+    def rank_loss(self, profile):
+        """The largest log F'(1 - t) / F'(1 - t') that the profile leaves room for, or a little more:
+
+        (eta + 1) log of (g + t') / (g + t) with g = gamma / (1 - gamma). As t' <= e^e t + d, that quotient is at most
+        the larger of its ends 1 + d / g and e^e, for every e; nor does it exceed (g + 1) / g = 1 / gamma.
+        """
+        e = _thresholds(profile)
+        ends = np.maximum(e, np.log1p(profile.delta(e) * (1 - self.gamma) / self.gamma))
+        return (self.eta + 1) * min(float(np.min(ends)), -np.log(self.gamma))
+
 
 _THRESHOLDS = 600  # number of epsilons that T is the minimum over
 
@@ -137,26 +151,6 @@ _THRESHOLDS = 600  # number of epsilons that T is the minimum over
 _BASE_ORDERS = np.union1d(1 + np.geomspace(1e-2, 1e5, 800), np.arange(2, 257))
 
 _RUNS = (Poisson, TruncatedNegativeBinomial)
-
-
-@singledispatch
-def _rank_loss(runs, profile):
-    """The largest log F'(1 - t) / F'(1 - t') that the profile leaves room for."""
-    raise NotImplementedError
-
-
-@_rank_loss.register
-def _(runs: Poisson, profile):
-    return runs.mean * float(profile.delta(0.0))  # mean (t' - t), at most mean times the total variation
-
-
-@_rank_loss.register
-def _(runs: TruncatedNegativeBinomial, profile):
-    # (eta + 1) log of (g + t') / (g + t), g = gamma / (1 - gamma), and t' <= e^e t + d: that quotient is monotone in t,
-    # so at most the larger of its ends 1 + d / g and e^e; likewise it never exceeds (g + 1) / g = 1 / gamma.
-    odds = runs.gamma / (1 - runs.gamma)
-    e = _thresholds(profile)
-    return (runs.eta + 1) * min(np.min(np.maximum(e, np.log1p(profile.delta(e) / odds))), -np.log(runs.gamma))
 
 
 class SelectionRenyiBound(RenyiBound):
@@ -212,7 +206,7 @@ class SelectionRenyiBound(RenyiBound):
     @cached_property
     def _constant_cost(self):
         if self.profile is not None:
-            return _rank_loss(self.runs, self.profile)
+            return self.runs.rank_loss(self.profile)
         trivial = -np.log(self.runs.gamma)
         best = self.base._search(lambda b, rdp: np.atleast_2d((1 - 1 / b) * rdp + trivial / b), 1).value[0]
         return (1 + self.runs.eta) * min(best, trivial)
@@ -250,7 +244,7 @@ class SelectionCorollaryBound(_Selection):
     """
 
     def _hockey_sticks(self):
-        return np.log([self.runs.mean]), np.array([_rank_loss(self.runs, self.profile)])
+        return np.log([self.runs.mean]), np.array([self.runs.rank_loss(self.profile)])
 
 
 class SelectionProfileBound(_Selection):
@@ -275,7 +269,7 @@ class SelectionProfileBound(_Selection):
 
     def _hockey_sticks(self):
         # An error of (1 / density)^2 / 8 in log F' must be small against the whole effect of the ranks.
-        density = np.clip(np.sqrt(200 / max(_rank_loss(self.runs, self.profile), 1e-9)), 200, 1000)
+        density = np.clip(np.sqrt(200 / max(self.runs.rank_loss(self.profile), 1e-9)), 200, 1000)
         t = _rank_grid(self.runs, density)
         gain = np.exp(self.runs.log_derivative(t))
         loss = np.exp(self.runs.log_derivative(_neighbour_rank(t, self.profile)))

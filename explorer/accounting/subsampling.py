@@ -10,6 +10,9 @@ is a finite sum of positive terms (`_integer_log_excess`). Elsewhere the integra
 which converges geometrically here: the integrand is analytic in a strip of half-width pi / s (`_real_log_excess`).
 The binomial series for fractional orders would alternate.
 
+This is Poisson sampling: every record takes part in a step by a coin of its own. Batches cut from a shuffled pass over
+the data are not Poisson samples, and nothing here holds for them.
+
 References: Mironov, Talwar, Zhang 2019, Section 3.
 """
 
