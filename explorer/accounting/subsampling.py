@@ -21,7 +21,7 @@ from scipy.special import expit, gammaln, logsumexp
 
 from explorer.accounting.mechanisms import PoissonSubsampledGaussian
 from explorer.accounting.renyi import rdp_of
-from explorer.validation import order_array
+from explorer.validation import order_array, positive, real
 
 _LARGEST_SUM = 512  # integer orders up to here are summed, the others integrated
 _LARGEST_RATIO, _LARGEST_ORDER = 10.0, 1e13  # beyond either the integral gives way to Minkowski's inequality
@@ -40,21 +40,27 @@ def poisson_subsampled_gaussian_rdp(alpha, *, noise_multiplier, sampling_rate):
     -------
     ndarray of alpha's shape, nats; at alpha = 1 the Kullback-Leibler divergence E[(1 + w) log(1 + w)]
 
+    Raises
+    ------
+    ValueError if an argument is out of range.
+
     References: Mironov, Talwar, Zhang 2019, Theorems 4 and 5 and Section 3.
     """
     alpha = order_array(alpha)
-    s, q = 1 / noise_multiplier, sampling_rate
-    if q == 1:
-        return (alpha * s * s / 2)[()]
+    s = 1 / positive("noise_multiplier", noise_multiplier)
+    q = real("sampling_rate", sampling_rate, rule="inside (0, 1]", valid=lambda x: (x > 0) & (x <= 1))
+    if q == 1 or s * s == np.inf:
+        return (alpha * (s * s / 2))[()]
     orders = alpha.ravel()
     rdp = _minkowski(orders, s, q)
     if s <= _LARGEST_RATIO:
         whole = (orders == np.floor(orders)) & (orders > 1) & (orders <= _LARGEST_SUM)
-        real = ~whole & (orders <= _LARGEST_ORDER)
-        for chosen, log_excess in ((whole, _integer_log_excess), (real, _real_log_excess)):
+        rest = ~whole & (orders <= _LARGEST_ORDER)
+        for chosen, log_excess in ((whole, _integer_log_excess), (rest, _real_log_excess)):
             if chosen.any():
                 rdp[chosen] = _rdp_from_excess(orders[chosen] - 1, log_excess(orders[chosen], s, q))
-    return rdp.reshape(alpha.shape)[()]
+    # A leak that underflows must not pass for perfect privacy.
+    return np.maximum(rdp, np.finfo(float).tiny).reshape(alpha.shape)[()]
 
 
 def _rdp_from_excess(order_excess, log_excess):
@@ -89,7 +95,8 @@ def _integer_log_excess(alpha, s, q):
     """log of sum_{k=2}^alpha C(alpha,k) (1-q)^(alpha-k) q^k (e^(k(k-1)s^2/2) - 1) / (alpha - 1), for integers >= 2."""
     k = np.arange(2, int(alpha.max()) + 1)
     gain = k * (k - 1) * s * s / 2
-    log_gain = gain + np.log(-np.expm1(-gain))
+    with np.errstate(divide="ignore"):
+        log_gain = gain + np.log(-np.expm1(-gain))
     log_factorial = gammaln(np.arange(k[-1] + 1) + 1)
     n = alpha.astype(int)[:, None]
     rest = n - k

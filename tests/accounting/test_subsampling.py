@@ -188,3 +188,29 @@ def test_bad_mechanism(bad, message):
 def test_bad_order(bad):
     with pytest.raises(ValueError, match="alpha must be >= 1: got alpha="):
         rdp(bad, noise_multiplier=1.0, sampling_rate=0.1)
+
+
+@pytest.mark.parametrize("noise_multiplier", [1e-200, 1e-3, 1e30, 1e200])
+@pytest.mark.parametrize("orders", [None, range(2, 257)])
+def test_absurd_noise(noise_multiplier, orders):
+    """No nan and no warning; too little noise grants nothing, and any noise multiplier at all costs something."""
+    mechanism = PoissonSubsampledGaussian(noise_multiplier=noise_multiplier, sampling_rate=0.01, steps=10)
+    with np.errstate(all="raise", under="ignore"):
+        bound = RenyiBound(mechanism, orders=orders)
+        log_delta, epsilon = bound.log_delta(np.array([0.0, 1.0, 1e3])), bound.epsilon(1e-5)
+    assert not np.isnan(log_delta).any() and (log_delta <= 0).all() and log_delta[0] > -1000
+    assert (log_delta[1] == 0 and epsilon > 1) if noise_multiplier < 1 else (log_delta[1] < -20 and epsilon == 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0.0, 0.1), "noise_multiplier must be a finite number > 0: got noise_multiplier=0.0"),
+        ((np.nan, 0.1), "noise_multiplier must be a finite number > 0: got noise_multiplier=nan"),
+        ((1.0, 0), r"sampling_rate must be inside \(0, 1\]: got sampling_rate=0.0"),
+        ((1.0, np.nan), r"sampling_rate must be inside \(0, 1\]: got sampling_rate=nan"),
+    ],
+)
+def test_bad_arguments_of_the_divergence(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        rdp(2, noise_multiplier=arguments[0], sampling_rate=arguments[1])
