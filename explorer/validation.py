@@ -48,6 +48,12 @@ def non_negative(name, value):
     return real(name, value, rule="a finite number >= 0", valid=lambda x: np.isfinite(x) & (x >= 0))
 
 
+def natural(name, value):
+    """`value` as an int >= 1."""
+    rule = "an integer >= 1"
+    return int(real(name, value, rule=rule, valid=lambda x: np.isfinite(x) & (x >= 1) & (x == np.floor(x))))
+
+
 def epsilon_array(value):
     """Privacy parameters epsilon as a float array; any real number and both infinities are meaningful."""
     return real_array("epsilon", value)

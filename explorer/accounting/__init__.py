@@ -10,12 +10,26 @@ from explorer.accounting.calibration import (
     calibrate_gaussian,
 )
 from explorer.accounting.conversion import CanonneKamathSteinke, Mironov, Optimum
+from explorer.accounting.distribution import Interval, PrivacyLossDistribution
 from explorer.accounting.gaussian import GaussianLowerBound
 from explorer.accounting.hockey_stick import HockeyStickBound
 from explorer.accounting.kifer import KiferBound
-from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian, ObjectivePerturbation
+from explorer.accounting.mechanisms import (
+    ApproximateMinimaPerturbation,
+    Gaussian,
+    ObjectivePerturbation,
+    PoissonSubsampledGaussian,
+)
 from explorer.accounting.refined import RefinedBound
 from explorer.accounting.renyi import RenyiBound
+from explorer.accounting.selection import (
+    Poisson,
+    SelectionCorollaryBound,
+    SelectionProfileBound,
+    SelectionRenyiBound,
+    TruncatedNegativeBinomial,
+)
+from explorer.accounting.subsampling import poisson_subsampled_gaussian_rdp
 from explorer.accounting.tight import TightBound
 
 bounds = (
@@ -38,17 +52,26 @@ __all__ = [
     "GaussianLowerBound",
     "HockeyStickBound",
     "InfeasibleTarget",
+    "Interval",
     "KiferBound",
     "Mironov",
     "ObjectivePerturbation",
     "Optimum",
+    "Poisson",
+    "PoissonSubsampledGaussian",
     "PrivacyBound",
+    "PrivacyLossDistribution",
     "ProfileBound",
     "RefinedBound",
     "RenyiBound",
+    "SelectionCorollaryBound",
+    "SelectionProfileBound",
+    "SelectionRenyiBound",
     "TightBound",
+    "TruncatedNegativeBinomial",
     "bounds",
     "calibrate",
     "calibrate_amp",
     "calibrate_gaussian",
+    "poisson_subsampled_gaussian_rdp",
 ]

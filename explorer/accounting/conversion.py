@@ -9,7 +9,7 @@ from explorer.accounting.logspace import log1mexp
 # alpha - 1 of the coarse search; beyond its ends the converted bounds are trivial (left) or below e^-10^9 (right).
 _EXCESS = np.geomspace(1e-6, 1e12, 121)
 _STEP = np.log(_EXCESS[1] / _EXCESS[0])
-_ZOOMS, _SHRINK = 5, 5
+_SHRINK, _FINEST, _MOVES = 5, _STEP / 3e3, 16
 
 
 class Mironov:
@@ -56,7 +56,8 @@ def minimise_over_orders(value, rdp, *, rows, orders=None):
 
     Every alpha gives a valid bound, so the search can only lose tightness, never validity. Without `orders` it is
     continuous: a geometric grid of alpha - 1 from 1e-6 to 1e12 finds each row's basin, then parabolas in
-    log(alpha - 1) over ever narrower triples find its floor.
+    log(alpha - 1) over ever narrower triples find its floor. A triple whose best point is an end has lost the floor
+    (the divergence of a subsampled mechanism bends so sharply that a parabola may miss) and moves there as it is.
 
     Parameters
     ----------
@@ -78,18 +79,22 @@ def minimise_over_orders(value, rdp, *, rows, orders=None):
         edge = (best == 0) | (best == alpha.size - 1)
         if orders is not None:
             return Optimum(optimum, order, edge)
-        centre, step = np.log(_EXCESS[best]), _STEP
-        for _ in range(_ZOOMS):
-            alpha = 1 + np.exp(centre[:, None] + np.array([-step, 0.0, step]))
+        centre, step = np.log(_EXCESS[best]), np.full(rows, _STEP)
+        for _ in range(_MOVES):
+            active = step > _FINEST  # each row by itself, whatever the others still need
+            if not active.any():
+                break
+            alpha = 1 + np.exp(centre[:, None] + step[:, None] * np.array([-1.0, 0.0, 1.0]))
             objective = value(alpha, rdp(alpha))
             best = _argmin(objective)
-            better = objective[row, best] < optimum
+            better = active & (objective[row, best] < optimum)
             optimum = np.where(better, objective[row, best], optimum)
             order = np.where(better, alpha[row, best], order)
             left, middle, right = objective.T
+            inside = edge | (middle - objective[row, best] <= 1e-15 * np.abs(middle))
             vertex = 0.5 * (left - right) / (left - 2 * middle + right)
-            vertex = np.where(np.abs(vertex) <= 1, vertex, best - 1.0)
-            centre, step = centre + vertex * step, step / _SHRINK
+            vertex = np.where(inside & (np.abs(vertex) <= 1), vertex, best - 1.0)
+            centre, step = centre + vertex * step, np.where(inside, step / _SHRINK, step)
     return Optimum(optimum, order, edge)
 
 

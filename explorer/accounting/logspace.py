@@ -31,11 +31,12 @@ def log_mills_difference(x, step):
     integral is taken by a six-point Gauss rule (the integrand is analytic and nearly constant there) instead.
     """
     x, step = np.broadcast_arrays(np.asarray(x, float), np.asarray(step, float))
+    narrow = step < 0.2 * np.maximum(1, x)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        wide = np.log(mills_ratio(x) - mills_ratio(x + step))
-        nodes = x[..., None] + step[..., None] * (1 + _NODES) / 2
-        narrow = np.log(step / 2) + np.log(_minus_mills_derivative(nodes) @ _WEIGHTS)
-    return np.where(step < 0.2 * np.maximum(1, x), narrow, wide)
+        result = np.asarray(np.log(mills_ratio(x) - mills_ratio(x + step)))
+        nodes = x[narrow][:, None] + step[narrow][:, None] * (1 + _NODES) / 2
+        result[narrow] = np.log(step[narrow] / 2) + np.log(_minus_mills_derivative(nodes) @ _WEIGHTS)
+    return result[()]
 
 
 def _minus_mills_derivative(x):

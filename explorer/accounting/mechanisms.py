@@ -5,7 +5,7 @@ Neighbouring datasets differ by one added or removed record. Losses are sums ove
 
 from dataclasses import dataclass
 
-from explorer.validation import positive
+from explorer.validation import natural, positive, real
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +122,35 @@ class ApproximateMinimaPerturbation(_PerturbedObjective):
     def output_step(self):
         """The output noise as a `Gaussian` mechanism of sensitivity 2 tau / lambda."""
         return Gaussian(noise_std=self.output_noise_std, sensitivity=2 * self.gradient_tol / self.l2_reg)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonSubsampledGaussian:
+    """DP-SGD: `steps` Gaussian mechanisms, each on a Poisson sample of the records.
+
+    Every record enters a sample independently with probability sampling_rate. Batches from a shuffled pass over the
+    data are *not* Poisson samples: no number computed for this mechanism holds for them.
+
+    Parameters
+    ----------
+    noise_multiplier : float > 0, noise standard deviation divided by the clipping norm (the l2 sensitivity)
+    sampling_rate : float in (0, 1]
+    steps : int >= 1
+
+    Raises
+    ------
+    ValueError if a parameter is out of range.
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    steps: int = 1
+
+    def __post_init__(self):
+        _positive_fields(self, "noise_multiplier")
+        rate = real("sampling_rate", self.sampling_rate, rule="inside (0, 1]", valid=lambda x: (x > 0) & (x <= 1))
+        object.__setattr__(self, "sampling_rate", rate)
+        object.__setattr__(self, "steps", natural("steps", self.steps))
 
 
 def _positive_fields(mechanism, *names):

@@ -4,21 +4,28 @@ All functions are elementwise in alpha, return nats, take the limit at alpha = 1
 infinity at alpha = infinity, and raise ValueError for alpha < 1.
 """
 
-from functools import singledispatch
+from functools import cached_property, singledispatch
 
 import numpy as np
+from scipy.optimize.elementwise import find_root
 from scipy.special import erf, log_ndtr
 
 from explorer.accounting.bound import ProfileBound, log_target
 from explorer.accounting.conversion import CanonneKamathSteinke, Optimum, kl_log_delta, minimise_over_orders
 from explorer.accounting.hockey_stick import require_strong_convexity
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian, ObjectivePerturbation
-from explorer.validation import delta_array, epsilon_array, order_array
+from explorer.validation import delta_array, epsilon_array, natural, order_array, positive, real
+
+# The non-GLM integrand is a polynomial times e^(tz - z^2/2) and falls below e^-50 of its peak within 10 of its mode:
+# on that interval this rule is exact to rounding.
+_RADIUS = 10.0
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(96)
 
 
 def normal_rdp(alpha, *, sensitivity_ratio):
     """alpha s^2 / 2, the Gaussian mechanism's divergence, for s = sensitivity / noise_std. Mironov 2017, Prop. 7."""
-    return order_array(alpha) * sensitivity_ratio * sensitivity_ratio / 2  # in this order: infinity times 0 is nan
+    s = positive("sensitivity_ratio", sensitivity_ratio)
+    return order_array(alpha) * s * s / 2  # in this order: infinity times 0 is nan
 
 
 def half_normal_rdp(alpha, *, sensitivity_ratio):
@@ -38,7 +45,7 @@ def half_normal_rdp(alpha, *, sensitivity_ratio):
 
     References: Redberg, Koskela, Wang 2023, RDP theorem, without its leading term.
     """
-    s = sensitivity_ratio
+    s = positive("sensitivity_ratio", sensitivity_ratio)
     excess = order_array(alpha) - 1
     t = excess * s
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -62,7 +69,151 @@ def objective_perturbation_rdp(alpha, *, sensitivity_ratio, curvature_ratio):
 
     References: Redberg, Koskela, Wang 2023, RDP theorem.
     """
-    return half_normal_rdp(alpha, sensitivity_ratio=sensitivity_ratio) - np.log1p(-curvature_ratio)
+    return half_normal_rdp(alpha, sensitivity_ratio=sensitivity_ratio) - np.log1p(-_curvature(curvature_ratio))
+
+
+def linearised_rdp(alpha, *, sensitivity_ratio, curvature_ratio, hoelder_p=None):
+    """The paper's linearised bound: with t = alpha - 1 and 1/p + 1/q = 1,
+
+        -log(1 - kappa) + s^2/2 + p t s^2/2 - log(1 - 2 q t kappa) / (2 q t),    where q t kappa < 1/2
+
+    and infinity elsewhere; at alpha = 1 the limit -log(1 - kappa) + s^2/2 + kappa. The paper's second expectation drops
+    a factor 1/sigma^2 in its exponent; with it the noise is standard normal there and sigma cancels.
+
+    Parameters
+    ----------
+    alpha : array_like, any shape, >= 1
+    sensitivity_ratio : float > 0, s = L / sigma
+    curvature_ratio : float in (0, 1), kappa = beta / lambda
+    hoelder_p : float > 1, Hoelder's exponent, or None for the best one at each order
+
+    Returns
+    -------
+    ndarray of alpha's shape, nats
+
+    References: Redberg, Koskela, Wang 2023, linearised RDP bound (appendix).
+    """
+    s, kappa = positive("sensitivity_ratio", sensitivity_ratio), _curvature(curvature_ratio)
+    excess = order_array(alpha) - 1
+    if hoelder_p is None:
+        u = _best_inverse_hoelder(excess, s, kappa)
+    else:
+        u = 1 / real("hoelder_p", hoelder_p, rule="a finite number > 1", valid=lambda p: np.isfinite(p) & (p > 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moment = kappa * _log1p_ratio(2 * excess * kappa / (1 - u))
+        return (s * s / 2 - np.log1p(-kappa) + excess * s * s / (2 * u) + moment)[()]
+
+
+def _best_inverse_hoelder(excess, s, kappa):
+    """u = 1/p that minimises the linearised bound, elementwise; any u in (0, 1 - 2 t kappa) is valid.
+
+    In u both terms, t s^2 / (2u) and -((1-u) / 2t) log(1 - c/(1-u)) with c = 2 t kappa (a perspective), are convex,
+    and the derivative runs from -inf to inf: one root.
+    """
+    c = 2 * np.minimum(excess * kappa, 0.5)
+
+    def slope(w, c, excess):
+        u = w * (1 - c)
+        v = 1 - u
+        rise = c / (v - c)  # log(1 - c/v) + c/(v - c) = rise - log1p(rise), about rise^2/2
+        gain = np.where(rise < 1e-4, rise**2 * (0.5 - rise / 3), rise - np.log1p(rise))
+        return np.square(excess * s / u) - gain
+
+    start = s / (s + np.sqrt(2) * kappa)  # the limit at alpha = 1
+    active = (c > 0) & (c < 1)
+    w = np.full(excess.shape, start)
+    if active.any():
+        tiny = 1e-12 * min(start, 1 - start)
+        with np.errstate(over="ignore", divide="ignore"):
+            root = find_root(slope, (tiny, 1 - 1e-15), args=(c[active], excess[active]), tolerances={"xrtol": 1e-10})
+        w[active] = np.where(root.success, root.x, start)
+    return w * (1 - c)
+
+
+def linearised_add_rdp(alpha, *, sensitivity_ratio, curvature_ratio):
+    """The linearised bound without Hoelder's inequality, for the "add" direction only: with t = (alpha - 1) kappa,
+
+        s^2/2 + (alpha - 1) s^2 / (2 (1 - 2t)) - log(1 - 2t) / (2 (alpha - 1)),    where t < 1/2
+
+    and infinity elsewhere; at alpha = 1 the limit s^2/2 + kappa. There is no term -log(1 - kappa) and kappa may
+    exceed 1. It is below `linearised_rdp` for every p.
+
+    In units sigma = 1 let u be the component of the noise along the record's direction and g(u) the record's slope
+    at the minimiser: |g(u) - g(0)| <= kappa |u|, |g(0)| <= s, and g(0) depends on the orthogonal noise alone. So the
+    privacy loss is at most s^2/2 - g(0) u + kappa u^2, and given the orthogonal noise its moment of order alpha - 1
+    is one Gaussian integral.
+
+    Parameters, returns : as `linearised_rdp`, with curvature_ratio any float > 0
+    """
+    s, kappa = positive("sensitivity_ratio", sensitivity_ratio), positive("curvature_ratio", curvature_ratio)
+    excess = order_array(alpha) - 1
+    room = 1 - 2 * excess * kappa
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = np.where(room > 0, excess * s * s / (2 * room), np.inf)
+        return (s * s / 2 + shift + kappa * _log1p_ratio(2 * excess * kappa))[()]
+
+
+def _log1p_ratio(x):
+    """-log(1 - x) / x for x >= 0: 1 at x = 0 and infinity from x = 1 on."""
+    inside = np.where((x > 0) & (x < 1), x, 0.5)
+    return np.where(x >= 1, np.inf, np.where(x > 0, -np.log1p(-inside) / inside, 1.0))
+
+
+def non_glm_rdp(alpha, *, sensitivity_ratio, curvature_ratio, dimension):
+    """Objective perturbation of a loss that is not a generalised linear model, in dimension d:
+
+        -d log(1 - kappa) + s^2/2 + log E e^(t Z) / (alpha - 1),    t = (alpha - 1) s,  Z ~ chi_d
+
+    At alpha = 1 the last term is s E[Z]. (The paper prints L / (2 sigma^2) for L^2 / (2 sigma^2).)
+
+    With n = d - 1, E e^(tZ) is the ratio at t and at 0 of the integral over z > 0 of exp(n log z - z^2/2 + t z), whose
+    mode is z_t = sqrt(n) e^a, a = asinh(t / (2 sqrt(n))). The peaks differ by n a + t z_t / 2, a sum of positive
+    terms; the rest is a Gauss rule around each mode. Where t E[Z] is small the logarithm is log1p(E expm1(tZ)).
+
+    Parameters
+    ----------
+    alpha : array_like, any shape, >= 1
+    sensitivity_ratio : float > 0, s = L / sigma
+    curvature_ratio : float in (0, 1), kappa = beta / lambda
+    dimension : int >= 1, d
+
+    Returns
+    -------
+    ndarray of alpha's shape, nats
+
+    References: Redberg, Koskela, Wang 2023, RDP theorem for non-GLM losses (appendix).
+    """
+    s, kappa = positive("sensitivity_ratio", sensitivity_ratio), _curvature(curvature_ratio)
+    d = natural("dimension", dimension)
+    n = d - 1
+    excess = order_array(alpha) - 1
+    t = np.where(np.isinf(excess), 0.0, excess) * s
+    mass_0, z_0 = _chi_mass(np.sqrt(n), n)
+    mass_0, z_0 = mass_0[0], z_0[0]
+    mean = mass_0 @ z_0 / mass_0.sum()
+    turn = np.arcsinh(t / (2 * np.sqrt(n))) if n else np.zeros_like(t)
+    mode = np.sqrt(n) * np.exp(turn) if n else t
+    mass_t, _ = _chi_mass(mode.ravel(), n)
+    log_ratio = np.log(mass_t.sum(axis=1) / mass_0.sum()).reshape(t.shape)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        far = s * mode / 2 + (n * turn + log_ratio) / excess
+        small = np.minimum(t, 1 / mean)
+        near = np.log1p(np.expm1(small[..., None] * z_0) @ mass_0 / mass_0.sum()) / excess
+    moment = np.where(t * mean < 1, np.where(t < 1e-290, s * mean, near), far)
+    return np.where(np.isinf(excess), np.inf, s * s / 2 - d * np.log1p(-kappa) + moment)[()]
+
+
+def _chi_mass(mode, n):
+    """Weighted samples of exp(n log z - z^2/2 + t z), relative to the peak at `mode`, and their z; rows are modes."""
+    mode = np.atleast_1d(mode)[:, None]
+    low, high = np.maximum(mode - _RADIUS, 0), mode + _RADIUS
+    step = (low - mode) + (high - low) * (1 + _NODES) / 2
+    relative = step / mode if n else np.zeros_like(step)
+    return _WEIGHTS * (high - low) / 2 * np.exp(n * (np.log1p(relative) - relative) - step**2 / 2), mode + step
+
+
+def _curvature(value):
+    return real("curvature_ratio", value, rule="inside (0, 1)", valid=lambda x: (x > 0) & (x < 1))
 
 
 @singledispatch
@@ -98,7 +249,8 @@ class RenyiBound(ProfileBound):
 
     Parameters
     ----------
-    mechanism : Gaussian, ObjectivePerturbation, ApproximateMinimaPerturbation or any other with an `rdp_of`
+    mechanism : Gaussian, ObjectivePerturbation, ApproximateMinimaPerturbation, PoissonSubsampledGaussian or any other
+        with an `rdp_of`
     orders : array_like of orders >= 1 to choose from, or None for a continuous search over alpha in (1, 10^12]
     conversion : `CanonneKamathSteinke` (default) or `Mironov`
 
@@ -158,10 +310,16 @@ class RenyiBound(ProfileBound):
         return Optimum(*(a.reshape(delta.shape)[()] for a in (value, best.order, best.at_edge)))
 
     def _search(self, value, rows):
-        proper = None if self.orders is None else self.orders[(self.orders > 1) & np.isfinite(self.orders)]
-        if rows == 0 or (proper is not None and not proper.size):
+        orders, rdp = (None, self._rdp) if self.orders is None else (self._proper[0], lambda _: self._proper[1])
+        if rows == 0 or (orders is not None and not orders.size):
             return Optimum(np.full(rows, np.inf), np.full(rows, np.nan), np.ones(rows, bool))
-        return minimise_over_orders(value, self._rdp, rows=rows, orders=proper)
+        return minimise_over_orders(value, rdp, rows=rows, orders=orders)
+
+    @cached_property
+    def _proper(self):
+        """The given orders that a conversion can use, finite and above 1, and their divergences."""
+        proper = self.orders[(self.orders > 1) & np.isfinite(self.orders)]
+        return proper, self._rdp(proper)
 
     @property
     def _kl_log_delta(self):

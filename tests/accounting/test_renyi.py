@@ -16,8 +16,15 @@ from explorer.accounting import (
     ObjectivePerturbation,
     RenyiBound,
 )
-from explorer.accounting.renyi import half_normal_rdp
-from tests.accounting.strategies import deltas, mechanisms
+from explorer.accounting.renyi import (
+    half_normal_rdp,
+    linearised_add_rdp,
+    linearised_rdp,
+    non_glm_rdp,
+    normal_rdp,
+    objective_perturbation_rdp,
+)
+from tests.accounting.strategies import deltas, log_uniform, mechanisms
 
 
 def mechanism_of(row, **output):
@@ -124,3 +131,114 @@ def test_bad_orders():
         RenyiBound(mechanism, orders=[])
     with pytest.raises(ValueError, match=r"alpha must be >= 1: got alpha=0\.5"):
         RenyiBound(mechanism, orders=[0.5, 2])
+
+
+def ratios(row):
+    return {"sensitivity_ratio": row["L"] / row["sigma"], "curvature_ratio": row["beta"] / row["lam"]}
+
+
+def test_reference_linearised_and_non_glm(bounds_reference):
+    checked = 0
+    for row in bounds_reference["rdp"]:
+        for column in row.keys() & {"linearized_p1.5", "non_glm_d1", "non_glm_d2", "non_glm_d10"}:
+            if column == "linearized_p1.5":
+                got = linearised_rdp(row["alpha"], hoelder_p=1.5, **ratios(row))
+            else:
+                got = non_glm_rdp(row["alpha"], dimension=int(column.removeprefix("non_glm_d")), **ratios(row))
+            assert got == pytest.approx(float(row[column]), rel=1e-12), (row, column)
+            checked += 1
+    assert checked > 90
+
+
+@given(s=log_uniform(1e-4, 30), kappa=log_uniform(1e-6, 0.99), excess=log_uniform(1e-12, 1e6))
+def test_the_best_hoelder_exponent_and_the_bound_without_it(s, kappa, excess):
+    given_ratios = {"sensitivity_ratio": s, "curvature_ratio": kappa}
+    best = linearised_rdp(1 + excess, **given_ratios)
+    fixed = [linearised_rdp(1 + excess, hoelder_p=1 / u, **given_ratios) for u in np.linspace(0, 1, 301)[1:-1]]
+    assert best <= np.min(fixed) * (1 + 1e-12)
+    assert linearised_add_rdp(1 + excess, **given_ratios) <= best * (1 + 1e-12)
+    assert np.isfinite(best) == (2 * ((1 + excess) - 1) * kappa < 1)
+
+
+@pytest.mark.parametrize(("s", "kappa"), [(0.1, 0.05), (2.0, 0.2), (0.5, 3.0)])
+@pytest.mark.parametrize("alpha", [1 + 1e-9, 1.05, 1.15])
+def test_bound_without_hoelder_is_the_gaussian_integral(s, kappa, alpha):
+    """The moment of the loss s^2/2 + s u + kappa u^2 under a standard normal u, by quadrature."""
+    with mpmath.workdps(40):
+        t, s_, k = mpmath.mpf(alpha) - 1, mpmath.mpf(s), mpmath.mpf(kappa)
+        moment = mpmath.quad(
+            lambda u: mpmath.npdf(u) * mpmath.expm1(t * (s_**2 / 2 + s_ * u + k * u * u)), [-40, -8, -2, 0, 2, 8, 40]
+        )
+        exact = float(mpmath.log1p(moment) / t)
+    assert linearised_add_rdp(alpha, sensitivity_ratio=s, curvature_ratio=kappa) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 500, 10**6])
+@pytest.mark.parametrize("s", [1e-4, 0.3, 5])
+@pytest.mark.parametrize("excess", [0, 1e-12, 1e-4, 0.3, 20])
+def test_non_glm_in_high_precision(d, s, excess):
+    """E e^(tZ) of the chi distribution as Kummer functions; at order 1 its mean."""
+    if d * excess * s > 1e5:
+        return  # the series would need millions of terms
+    with mpmath.workdps(50):
+        t, half = (mpmath.mpf(1 + excess) - 1) * s, mpmath.mpf(d) / 2
+        mean = mpmath.sqrt(2) * mpmath.exp(mpmath.loggamma(half + 0.5) - mpmath.loggamma(half))
+        even = mpmath.hyp1f1(half, 0.5, t * t / 2)
+        odd = t * mean * mpmath.hyp1f1(half + 0.5, 1.5, t * t / 2)
+        moment = s * mean if excess == 0 else s * mpmath.log(even + odd) / t
+        exact = float(-d * mpmath.log1p(-mpmath.mpf(0.1)) + mpmath.mpf(s) ** 2 / 2 + moment)
+    got = non_glm_rdp(1 + excess, sensitivity_ratio=s, curvature_ratio=0.1, dimension=d)
+    assert got == pytest.approx(exact, rel=1e-12)
+
+
+@given(s=log_uniform(1e-6, 100), kappa=log_uniform(1e-6, 0.99))
+def test_non_glm_grows_from_the_glm_bound_with_the_dimension(s, kappa):
+    given_ratios = {"sensitivity_ratio": s, "curvature_ratio": kappa}
+    alpha = np.concatenate([[1], 1 + np.geomspace(1e-300, 1e6, 400), [np.inf]])
+    curves = np.array([non_glm_rdp(alpha, dimension=d, **given_ratios) for d in (1, 2, 3, 40, 10**3, 10**6)])
+    np.testing.assert_allclose(curves[0], objective_perturbation_rdp(alpha, **given_ratios), rtol=1e-12)
+    assert np.isfinite(curves[:, :-1]).all() and np.isposinf(curves[:, -1]).all()
+    assert (np.diff(curves[:, :-1], axis=0) > 0).all()
+    assert (np.diff(curves[:, :-1], axis=1) >= -1e-13 * curves[:, 1:-1]).all()
+
+
+CURVES = {
+    "normal": normal_rdp,
+    "half_normal": half_normal_rdp,
+    "objective_perturbation": lambda alpha, **s: objective_perturbation_rdp(alpha, curvature_ratio=0.1, **s),
+    "linearised": lambda alpha, **s: linearised_rdp(alpha, curvature_ratio=0.1, **s),
+    "linearised_p": lambda alpha, **s: linearised_rdp(alpha, curvature_ratio=0.1, hoelder_p=2, **s),
+    "linearised_add": lambda alpha, **s: linearised_add_rdp(alpha, curvature_ratio=0.1, **s),
+    "non_glm": lambda alpha, **s: non_glm_rdp(alpha, curvature_ratio=0.1, dimension=3, **s),
+}
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+def test_every_curve_keeps_shapes_takes_limits_and_refuses(curve):
+    alpha = np.array([[1, 1 + 1e-15, 1.5], [2, 1e6, np.inf]])
+    got = curve(alpha, sensitivity_ratio=0.3)
+    assert got.shape == (2, 3)
+    assert not np.isnan(got).any()
+    assert got[0, 1] == pytest.approx(got[0, 0], rel=1e-12)
+    assert got[1, 2] == np.inf
+    assert np.ndim(curve(2, sensitivity_ratio=0.3)) == 0 and curve(2, sensitivity_ratio=0.3) == got[1, 0]
+    assert curve(np.empty(0), sensitivity_ratio=0.3).shape == (0,)
+    for bad in (0.99, -1, np.nan):
+        with pytest.raises(ValueError, match="alpha must be >= 1: got alpha="):
+            curve(bad, sensitivity_ratio=0.3)
+    for bad in (0, -1, np.nan, np.inf, 10**400):
+        with pytest.raises(ValueError, match="sensitivity_ratio must be a finite number > 0: got sensitivity_ratio="):
+            curve(2, sensitivity_ratio=bad)
+
+
+def test_bad_curvature_dimension_and_exponent():
+    for bad in (0, 1, 1.5, np.nan):
+        for bound in (objective_perturbation_rdp, linearised_rdp):
+            with pytest.raises(ValueError, match=r"curvature_ratio must be inside \(0, 1\): got curvature_ratio="):
+                bound(2, sensitivity_ratio=1, curvature_ratio=bad)
+    for bad in (0, -3, 2.5, True, np.nan):
+        with pytest.raises(ValueError, match="dimension must be an integer >= 1: got dimension="):
+            non_glm_rdp(2, sensitivity_ratio=1, curvature_ratio=0.1, dimension=bad)
+    for bad in (1, 0.5, np.inf, np.nan):
+        with pytest.raises(ValueError, match="hoelder_p must be a finite number > 1: got hoelder_p="):
+            linearised_rdp(2, sensitivity_ratio=1, curvature_ratio=0.1, hoelder_p=bad)

@@ -1,0 +1,244 @@
+"""Compositions of mechanisms through their privacy loss distributions, each direction of "add or remove" on its own.
+
+"add" is the divergence of M(Z) from M(Z + record), "remove" that of M(Z + record) from M(Z). With s = L / sigma, kappa = beta / lambda:
+
+Gaussian               N(s^2/2, s^2) in both directions.
+Objective perturbation the paper: -log(1 - kappa) + s^2/2 + |N(0, s^2)| in both directions, for kappa < 1.
+                       refined: add s^2/2 + |N(0, s^2)|, or max(0, N(s^2/2, s^2)) for monotone losses;
+                       remove log(1 + kappa) + N(s^2/2, s^2); for every kappa.
+Algorithm 1            objective perturbation plus the Gaussian of its output step.
+DP-SGD                 for the base pair (P, Q) at rate q: add (P, (1-q)P + qQ), remove ((1-q)Q + qP, Q), steps times.
+
+Proof of refined. Fix the part of b orthogonal to the record's features x. With u = <b, x/|x|> the noise that gives the same minimiser
+with the record is T(u) = u - g(u), where g = f'(x.theta(u)) |x| is non-increasing, |g| <= L and -g' <= kappa, because the Hessian is
+at least lambda I. So M(Z) against M(Z + record) is T#N(0, sigma^2) against N(0, sigma^2). Put sigma = 1, h = T - id.
+*add*, e^epsilon >= 1: on the side where h >= 0 the integral of [phi(u) - e^epsilon phi(u + h)(1 + h')]_+ is at most that of the
+constant h = s, which is H(epsilon; s), and likewise where h <= 0: together 2 H, or H if h keeps one sign (monotone losses); for
+smaller epsilon the loss s^2/2 + |N(0, s^2)| claims everything it can, and the monotone case follows by duality,
+delta_add(epsilon) = 1 - e^epsilon + e^epsilon delta_remove(-epsilon) <= 1 - e^epsilon (1 - H(0; s)).
+*remove*: with R = T^-1, r = R - id non-increasing, 1 + r' >= 1/(1 + kappa); if R(y0) = 0 and rho = -y0 then |R(y)| <= |y + rho| everywhere,
+so the integral of [phi(y) - e^epsilon phi(R) R']_+ is at most H(epsilon - log(1 + kappa); |rho|), with |rho| <= s.
+"""
+
+from functools import partial, singledispatch
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.accounting.bound import ProfileBound
+from explorer.accounting.distribution import Interval, PrivacyLossDistribution
+from explorer.accounting.gaussian import half_normal_log_delta, log_delta
+from explorer.accounting.hockey_stick import require_strong_convexity
+from explorer.accounting.logspace import log1mexp
+from explorer.accounting.mechanisms import (
+    ApproximateMinimaPerturbation,
+    Gaussian,
+    ObjectivePerturbation,
+    PoissonSubsampledGaussian,
+)
+from explorer.validation import natural
+
+
+class DirectedLosses(NamedTuple):
+    """One privacy loss distribution for each direction of the neighbouring relation."""
+
+    add: PrivacyLossDistribution
+    remove: PrivacyLossDistribution
+
+    def compose(self, other):
+        """Composition direction by direction."""
+        return DirectedLosses(self.add.compose(other.add), self.remove.compose(other.remove))
+
+    def self_compose(self, k):
+        """k-fold self-composition of each direction."""
+        if self.add is self.remove:
+            return DirectedLosses(*2 * [self.add.self_compose(k)])
+        return DirectedLosses(self.add.self_compose(k), self.remove.self_compose(k))
+
+
+def normal_loss(*, sensitivity_ratio, shift=0.0):
+    """shift + N(s^2/2, s^2), s = sensitivity_ratio > 0: the Gaussian mechanism's loss, as a PrivacyLossDistribution."""
+    return PrivacyLossDistribution.from_profile(partial(log_delta, sensitivity_ratio=sensitivity_ratio), shift=shift)
+
+
+def half_normal_loss(*, sensitivity_ratio, shift=0.0):
+    """shift + s^2/2 + |N(0, s^2)|, s = sensitivity_ratio > 0, as a PrivacyLossDistribution."""
+    start = sensitivity_ratio**2 / 2  # the density's jump, on a grid point
+
+    def profile(epsilon):
+        return half_normal_log_delta(epsilon + start, sensitivity_ratio=sensitivity_ratio)
+
+    return PrivacyLossDistribution.from_profile(profile, shift=shift + start)
+
+
+def rectified_normal_loss(*, sensitivity_ratio):
+    """max(0, N(s^2/2, s^2)), s = sensitivity_ratio > 0: H(epsilon; s) for epsilon >= 0, else 1 - e^epsilon (1 - H(0; s))."""
+    log_complement = log1mexp(log_delta(0.0, sensitivity_ratio=sensitivity_ratio))
+
+    def profile(epsilon):
+        above = log_delta(np.maximum(epsilon, 0), sensitivity_ratio=sensitivity_ratio)
+        return np.where(epsilon < 0, log1mexp(np.minimum(epsilon, 0) + log_complement), above)
+
+    return PrivacyLossDistribution.from_profile(profile)
+
+
+def poisson_subsampled_losses(log_delta_add, log_delta_remove, *, sampling_rate):
+    """The losses of a mechanism run on a Poisson sample: every record is taken independently with probability q.
+
+    With gamma = e^epsilon and the base profiles h_add, h_remove at every gamma,
+
+        add     (1 - gamma (1-q)) h_add(q gamma / (1 - gamma (1-q)))   below gamma = 1/(1-q), then 0
+        remove  q h_remove((gamma - (1-q)) / q)                          above gamma = 1-q, before that 1 - gamma
+
+    which are the profiles of (P, (1-q)P + qQ) and ((1-q)Q + qP, Q). A shuffled pass over the data in batches of fixed size is *not* a
+    Poisson sample, and these numbers do not hold for it.
+
+    Parameters
+    ----------
+    log_delta_add, log_delta_remove : callables, log profile of the base mechanism's dominating pair in each direction, at every
+        real epsilon (nats)
+    sampling_rate : float in (0, 1], q
+
+    Returns
+    -------
+    DirectedLosses
+
+    References: Zhu, Dong, Wang 2022, Theorem 11.
+    """
+    q = sampling_rate
+    if q == 1:
+        return DirectedLosses(*map(PrivacyLossDistribution.from_profile, (log_delta_add, log_delta_remove)))
+    log_odds = np.log(q) - np.log1p(-q)
+
+    # epsilon is counted from the end of the loss's range: -log(1-q), the largest loss of add; log(1-q), the least of remove
+    def add(epsilon):
+        below = np.minimum(epsilon, 0)
+        share = log1mexp(below)
+        with np.errstate(invalid="ignore"):
+            base = log_odds + below - share
+        return np.where(epsilon < 0, share + log_delta_add(np.where(epsilon < 0, base, np.inf)), -np.inf)
+
+    def remove(epsilon):
+        above = np.maximum(epsilon, 0)
+        inside = np.log(q) + log_delta_remove(above + log1mexp(-above) - log_odds)
+        return np.where(epsilon > 0, inside, log1mexp(np.minimum(epsilon, 0) + np.log1p(-q)))
+
+    return DirectedLosses(
+        PrivacyLossDistribution.from_profile(add, shift=-np.log1p(-q)),
+        PrivacyLossDistribution.from_profile(remove, shift=np.log1p(-q)),
+    )
+
+
+@singledispatch
+def refined_losses(mechanism):
+    """The DirectedLosses of `mechanism`: exact for Gaussian and PoissonSubsampledGaussian, the refined dominating losses (module docstring)
+    for ObjectivePerturbation and ApproximateMinimaPerturbation, at any l2_reg > 0. Raises TypeError for another mechanism.
+    """
+    raise TypeError(f"mechanism has no privacy loss distribution: got mechanism={mechanism!r}")
+
+
+@refined_losses.register
+def _(mechanism: Gaussian):
+    loss = normal_loss(sensitivity_ratio=mechanism.sensitivity_ratio)
+    return DirectedLosses(loss, loss)
+
+
+@refined_losses.register
+def _(mechanism: ObjectivePerturbation):
+    s = mechanism.sensitivity_ratio
+    add = rectified_normal_loss if mechanism.monotone_loss else half_normal_loss
+    remove = normal_loss(sensitivity_ratio=s, shift=np.log1p(mechanism.curvature_ratio))
+    return DirectedLosses(add(sensitivity_ratio=s), remove)
+
+
+@refined_losses.register
+def _(mechanism: ApproximateMinimaPerturbation):
+    return refined_losses(mechanism.objective).compose(refined_losses(mechanism.output_step))
+
+
+@refined_losses.register
+def _(mechanism: PoissonSubsampledGaussian):
+    base = partial(log_delta, sensitivity_ratio=1 / mechanism.noise_multiplier)
+    return poisson_subsampled_losses(base, base, sampling_rate=mechanism.sampling_rate).self_compose(mechanism.steps)
+
+
+@singledispatch
+def hockey_stick_losses(mechanism):
+    """The DirectedLosses behind the paper's hockey-stick theorem, the same in both directions; for mechanisms that theorem does not
+    concern, `refined_losses`.
+
+    Raises BoundNotApplicable (a ValueError) if l2_reg <= smoothness. References: Redberg, Koskela, Wang 2023 (corrected).
+    """
+    return refined_losses(mechanism)
+
+
+@hockey_stick_losses.register
+def _(mechanism: ObjectivePerturbation):
+    require_strong_convexity(mechanism)
+    loss = half_normal_loss(sensitivity_ratio=mechanism.sensitivity_ratio, shift=-np.log1p(-mechanism.curvature_ratio))
+    return DirectedLosses(loss, loss)
+
+
+@hockey_stick_losses.register
+def _(mechanism: ApproximateMinimaPerturbation):
+    loss = hockey_stick_losses(mechanism.objective).add.compose(refined_losses(mechanism.output_step).add)
+    return DirectedLosses(loss, loss)
+
+
+class CompositionBound(ProfileBound):
+    """The privacy of `uses` runs of a mechanism by its privacy loss distributions: the larger of add and remove.
+
+    Parameters
+    ----------
+    mechanism : Gaussian, ObjectivePerturbation, ApproximateMinimaPerturbation or PoissonSubsampledGaussian (whose `steps` are
+        composed too)
+    uses : int >= 1, how often the mechanism runs on the same data
+    losses : callable, mechanism to DirectedLosses: `refined_losses`, `hockey_stick_losses`, or your own
+    accuracy, step : as in `PrivacyLossDistribution.from_profile`
+
+    Attributes
+    ----------
+    add, remove : PrivacyLossDistribution of the whole composition
+
+    Notes
+    -----
+    `PoissonSubsampledGaussian` describes Poisson sampling. Batches from a shuffled pass over the data are not Poisson samples: nothing
+    reported here holds for them.
+
+    References: Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs) and 11 (subsampling).
+    """
+
+    def __init__(self, mechanism, *, uses=1, losses=refined_losses, accuracy=1e-3, step=None):
+        self.mechanism = mechanism
+        self.uses = natural("uses", uses)
+        directed = losses(mechanism).self_compose(self.uses)
+        self.add = directed.add.on_grid(accuracy=accuracy, step=step)
+        self.remove = (
+            self.add if directed.remove is directed.add else directed.remove.on_grid(accuracy=accuracy, step=step)
+        )
+
+    def log_delta_interval(self, epsilon):
+        """Interval(low, high) of log delta, of epsilon's shape; epsilon array_like in nats."""
+        return self._larger("log_delta_interval", epsilon)
+
+    def delta_interval(self, epsilon):
+        """Interval(low, high) of delta, of epsilon's shape; epsilon array_like in nats."""
+        return self._larger("delta_interval", epsilon)
+
+    def epsilon_interval(self, delta):
+        """Interval(low, high) of the smallest epsilon >= 0 (nats) that has delta, of delta's shape."""
+        return self._larger("epsilon_interval", delta)
+
+    def log_delta(self, epsilon):
+        """Upper end of log delta, of epsilon's shape; epsilon array_like in nats."""
+        return self.log_delta_interval(epsilon).high
+
+    def epsilon(self, delta):
+        """Upper end of the smallest epsilon >= 0 (nats) that has delta, of delta's shape."""
+        return np.maximum(self.add.epsilon(delta), self.remove.epsilon(delta))
+
+    def _larger(self, name, argument):
+        add = getattr(self.add, name)(argument)
+        if self.remove is self.add:
+            return add
+        return Interval(*map(np.maximum, add, getattr(self.remove, name)(argument)))
