@@ -1,6 +1,8 @@
 """environment.yml and pyproject.toml name the same packages with the same bounds."""
 
+import ast
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -29,8 +31,10 @@ def test_every_import_is_declared():
     distributions = {"sklearn": "scikit-learn", "panel_material_ui": "panel-material-ui"}
     imported = set()
     for path in (ROOT / "explorer").rglob("*.py"):
-        imported |= set(re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), flags=re.MULTILINE))
-    import sys
-
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                imported.add(node.module.split(".")[0])
+            elif isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
     third_party = {distributions.get(n, n) for n in imported - set(sys.stdlib_module_names) - {"explorer"}}
     assert third_party <= declared

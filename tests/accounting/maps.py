@@ -30,9 +30,10 @@ def random_map(rng, *, s, kappa, monotone):
     return knots, start + climb
 
 
-def _pieces(knots, shift, steps):
-    """Ends of small intervals over [-FAR, FAR] that respect the knots."""
-    u = np.unique(np.concatenate([[-FAR, FAR], np.linspace(-9, 9, steps), np.clip(knots, -FAR, FAR)]))
+def _pieces(knots, shift, steps, peak=0.0):
+    """Ends of small intervals over [-FAR - peak, FAR + peak], fine out to 9 beyond the peak, that respect the knots."""
+    far = FAR + peak
+    u = np.unique(np.concatenate([[-far, far], np.linspace(-9 - peak, 9 + peak, steps), np.clip(knots, -far, far)]))
     return u[:-1], u[1:], np.interp(u[:-1], knots, shift), np.interp(u[1:], knots, shift)
 
 
@@ -46,7 +47,8 @@ def leak(epsilon, knots, shift, *, steps=4000):
 def renyi(alpha, knots, shift, *, steps=4000):
     """log int phi(u)^alpha (phi(u+h)(1+h'))^(1-alpha) du / (alpha - 1), by a Gauss rule on every interval."""
     nodes, weights = np.polynomial.legendre.leggauss(5)
-    u0, u1, h0, h1 = (x[:, None] for x in _pieces(knots, shift, steps))
+    peak = (alpha - 1) * np.abs(shift).max()  # the integrand is a normal density moved by (alpha - 1) h
+    u0, u1, h0, h1 = (x[:, None] for x in _pieces(knots, shift, steps, peak))
     u = (u0 + u1) / 2 + (u1 - u0) / 2 * nodes
     slope = (h1 - h0) / (u1 - u0)
     h = h0 + slope * (u - u0)
