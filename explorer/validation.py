@@ -21,12 +21,12 @@ def real_array(name, value, *, rule="a real number", valid=lambda x: ~np.isnan(x
         array = np.asarray(value)
         if array.dtype.kind not in "iufO":  # no booleans, complex numbers, strings or dates
             raise TypeError
-        array = array.astype(float)
+        array = array.astype(float, copy=False)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be {rule}: got {name}={_shorten(value)}") from None
-    bad = ~valid(array)
-    if np.any(bad):
-        raise ValueError(f"{name} must be {rule}: got {name}={float(array[bad].flat[0])!r}")
+    good = valid(array)
+    if not good.all():
+        raise ValueError(f"{name} must be {rule}: got {name}={float(array[~good].flat[0])!r}")
     return array
 
 

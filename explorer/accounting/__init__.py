@@ -8,6 +8,7 @@ from explorer.accounting.calibration import (
     calibrate,
     calibrate_amp,
     calibrate_gaussian,
+    frontier,
 )
 from explorer.accounting.conversion import CanonneKamathSteinke, Mironov, Optimum
 from explorer.accounting.distribution import Interval, PrivacyLossDistribution
@@ -73,5 +74,6 @@ __all__ = [
     "calibrate",
     "calibrate_amp",
     "calibrate_gaussian",
+    "frontier",
     "poisson_subsampled_gaussian_rdp",
 ]

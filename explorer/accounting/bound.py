@@ -8,6 +8,8 @@ from scipy.optimize.elementwise import find_root
 
 from explorer.validation import delta_array
 
+_MARGIN = 2e-11  # in log delta, less than any tolerance promised
+
 
 class BoundNotApplicable(ValueError):
     """The mechanism is valid but lies outside what this bound's theorem covers; the message says what would do."""
@@ -82,16 +84,18 @@ def smallest_epsilon(log_delta, delta):
     return epsilon.reshape(delta.shape)[()]
 
 
-def private_root(excess, low, high):
-    """The smallest x in (low, high], to a few floating-point steps, with excess(x) <= 0.
+def private_root(excess, low, high, *, xtol=1e-300):
+    """The smallest x in (low, high], to within a relative 1e-12 or so, at which excess(x) <= 0 has been verified.
 
     Parameters
     ----------
-    excess : callable, float to float or inf, non-increasing, > 0 at low and <= 0 at high
+    excess : callable, float to float or inf, non-increasing, > 0 at low and <= 0 at high; a log delta above its target
     low, high : float
+    xtol : float > 0, absolute tolerance, for roots near 0
     """
-    # brentq needs finite values; where there is no guarantee at all any positive number keeps the bracket.
-    root = brentq(lambda x: min(float(excess(x)), 1e6), low, high, xtol=1e-300, rtol=4 * np.finfo(float).eps)
+    # Aim a little on the private side, so that the first root found usually is private; where there is no guarantee at
+    # all (excess is infinite) any positive number keeps brentq's bracket.
+    root = brentq(lambda x: min(float(excess(x)), 1e6) + _MARGIN, low, high, xtol=xtol, rtol=1e-13)
     step = np.spacing(root)
     while root < high and excess(root) > 0:
         root, step = root + step, 2 * step

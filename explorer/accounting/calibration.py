@@ -1,7 +1,11 @@
-"""From a privacy target back to a mechanism's parameter, never less private than asked."""
+"""From a privacy target back to a mechanism's parameter, never less private than asked.
 
-from dataclasses import dataclass
-from functools import partial
+epsilon from delta and delta from epsilon need no search here: ask any bound, `bound(mechanism).epsilon(delta)` and
+`bound(mechanism).delta(epsilon)`.
+"""
+
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
 
 import numpy as np
 
@@ -9,13 +13,23 @@ from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, log_targ
 from explorer.accounting.gaussian import GaussianLowerBound
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian
 from explorer.accounting.renyi import RenyiBound
-from explorer.validation import delta_array, positive, real
+from explorer.validation import delta_array, positive, real, real_array
 
-_SMALLEST, _LARGEST = 1e-30, 1e30  # where the search for a parameter ends
+_LARGEST = 1e30  # where the search for a parameter ends, as does its inverse
+_PARTNER = {"l2_reg": "noise_std", "noise_std": "l2_reg"}  # what must grow when the parameter alone cannot do it
 
 
 class InfeasibleTarget(ValueError):
-    """No value of the free parameter reaches the privacy target; the message says what stands in the way."""
+    """No value of the free parameter reaches the privacy target; the message says what would.
+
+    Attributes
+    ----------
+    needed : dict, parameter name to the smallest value of it that would do, empty where none is known
+    """
+
+    def __init__(self, message, needed):
+        super().__init__(message)
+        self.needed = needed
 
 
 @dataclass(frozen=True)
@@ -42,7 +56,8 @@ def calibrate(bound, mechanism, *, parameter, epsilon, delta):
     """Smallest value of `parameter` at which `bound` grants (epsilon, delta).
 
     One monotone root: log delta at the fixed epsilon is non-increasing in noise_std, l2_reg, output_noise_std and
-    noise_multiplier. The root is bracketed on a geometric scale and the private end of the bracket is returned.
+    noise_multiplier. The root is bracketed on a geometric scale and the private side of it is returned: delta there is
+    at most the target, and within a relative 1e-9 of it unless the parameter has no floating-point number that near.
 
     Parameters
     ----------
@@ -59,7 +74,8 @@ def calibrate(bound, mechanism, *, parameter, epsilon, delta):
 
     Raises
     ------
-    InfeasibleTarget (a ValueError) if no value up to 1e30 reaches the target.
+    InfeasibleTarget (a ValueError) if no value up to 1e30 reaches the target; it names the smallest noise_std (or
+    l2_reg) with which some value would.
 
     Examples
     --------
@@ -68,40 +84,80 @@ def calibrate(bound, mechanism, *, parameter, epsilon, delta):
     3.7306
     """
     epsilon = real("epsilon", epsilon, rule="a finite number >= 0", valid=lambda x: np.isfinite(x) & (x >= 0))
-    target = float(log_target(_single("delta", delta_array(delta))))
-
-    def excess(value):
-        try:
-            return float(bound(mechanism(**{parameter: value})).log_delta(epsilon)) - target
-        except BoundNotApplicable:
-            return np.inf
-
-    low, high = _bracket(excess)
-    if high is None:
-        raise InfeasibleTarget(
-            f"no {parameter} up to {_LARGEST:g} reaches epsilon={epsilon!r}, delta={delta!r} "
-            f"with the other parameters as they are: {mechanism(**{parameter: _LARGEST})!r}"
-        )
-    value = high if low is None else private_root(excess, low, high)
+    delta = float(_single("delta", delta_array(delta)))
+    value = _smallest(bound, lambda v: mechanism(**{parameter: v}), epsilon, delta)
+    if value is None:
+        raise _infeasible(bound, mechanism(**{parameter: _LARGEST}), parameter, epsilon, delta)
     calibrated = mechanism(**{parameter: value})
     granted = bound(calibrated)
     return Calibration(parameter, value, calibrated, granted, epsilon, float(granted.delta(epsilon)))
 
 
+def _smallest(bound, mechanism_at, epsilon, delta):
+    """The smallest number v for which bound(mechanism_at(v)) grants (epsilon, delta), or None if 1e30 does not do."""
+    target = float(log_target(delta))
+
+    @cache  # bracketing, root and verification meet at the same points
+    def excess(log_value):
+        try:
+            return float(bound(mechanism_at(float(np.exp(log_value)))).log_delta(epsilon)) - target
+        except BoundNotApplicable:
+            return np.inf
+
+    low, high = _bracket(excess)
+    if high is None:
+        return None
+    return float(np.exp(high if low is None else private_root(excess, low, high, xtol=1e-14)))
+
+
 def _bracket(excess):
-    """(low, high) with excess(low) > 0 >= excess(high); low or high is None where that end does not exist."""
-    value, factor = 1.0, 2.0
-    if excess(value) <= 0:
-        while value > _SMALLEST:
-            high, value, factor = value, value / factor, factor**1.5
-            if excess(value) > 0:
-                return value, high
-        return None, value
-    while value < _LARGEST:
-        low, value, factor = value, min(value * factor, _LARGEST), factor**1.5
-        if excess(value) <= 0:
-            return low, value
-    return value, None
+    """Logarithms (low, high) with excess(low) > 0 >= excess(high), from 0 outwards; None for an end not found."""
+    reach, step = np.log(_LARGEST), np.log(2)
+    near, sign = 0.0, 1.0 if excess(0.0) > 0 else -1.0
+    while abs(near) < reach:
+        far, step = sign * min(abs(near) + step, reach), 1.5 * step
+        if (excess(far) > 0) != (sign > 0):
+            return (near, far) if sign > 0 else (far, near)
+        near = far
+    return (near, None) if sign > 0 else (None, near)
+
+
+def _infeasible(bound, limit, parameter, epsilon, delta):
+    """The error for a target that even `limit`, the mechanism with the largest parameter, misses."""
+    needed, partner = {}, _PARTNER.get(parameter)
+    if partner in {field.name for field in fields(limit)}:
+        value = _smallest(bound, lambda v: replace(limit, **{partner: v}), epsilon, delta)
+        needed = {} if value is None else {partner: value}
+    remedy = "".join(f"; {name} must exceed {value:.6g}" for name, value in needed.items())
+    message = f"no {parameter} up to {_LARGEST:g} reaches epsilon={epsilon!r}, delta={delta!r}: got {limit!r}{remedy}"
+    return InfeasibleTarget(message, needed)
+
+
+def frontier(bound, mechanism, *, noise_std, epsilon, delta):
+    """The smallest l2_reg for each noise_std that reaches (epsilon, delta): the curve of all tight parameter choices.
+
+    Parameters
+    ----------
+    bound : callable, mechanism to PrivacyBound
+    mechanism : callable that accepts `noise_std` and `l2_reg` as keywords and returns a mechanism
+    noise_std : array_like, any shape, > 0
+    epsilon : float >= 0, nats
+    delta : float inside (0, 1)
+
+    Returns
+    -------
+    ndarray of noise_std's shape; infinity where no l2_reg suffices, left of the wall that little noise puts up
+    """
+    noise_std = real_array("noise_std", noise_std, rule="> 0", valid=lambda x: np.isfinite(x) & (x > 0))
+
+    def smallest(noise):
+        try:
+            family = partial(mechanism, noise_std=noise)
+            return calibrate(bound, family, parameter="l2_reg", epsilon=epsilon, delta=delta).value
+        except InfeasibleTarget:
+            return np.inf
+
+    return np.array([smallest(noise) for noise in noise_std.ravel().tolist()]).reshape(noise_std.shape)[()]
 
 
 def calibrate_gaussian(*, epsilon, delta, sensitivity=1.0):
@@ -144,21 +200,27 @@ def calibrate_amp(
 
     Raises
     ------
-    InfeasibleTarget (a ValueError) if f is too small for any l2_reg.
+    InfeasibleTarget (a ValueError) if f is too small for any l2_reg; it names the f that must be exceeded.
 
     References: Redberg, Koskela, Wang 2023, Section 5 (f = 1.3 throughout).
     """
-    noise_std = positive("f", f) * calibrate_gaussian(epsilon=epsilon, delta=delta, sensitivity=lipschitz).value
+    gaussian = calibrate_gaussian(epsilon=epsilon, delta=delta, sensitivity=lipschitz).value
     family = partial(
         ApproximateMinimaPerturbation,
-        noise_std=noise_std,
+        noise_std=positive("f", f) * gaussian,
         lipschitz=lipschitz,
         smoothness=smoothness,
         gradient_tol=gradient_tol,
         output_noise_std=output_noise_std,
         monotone_loss=monotone_loss,
     )
-    return calibrate(bound, family, parameter="l2_reg", epsilon=epsilon, delta=delta)
+    try:
+        return calibrate(bound, family, parameter="l2_reg", epsilon=epsilon, delta=delta)
+    except InfeasibleTarget as error:
+        if "noise_std" not in error.needed:
+            raise
+        needed = {"f": error.needed["noise_std"] / gaussian, **error.needed}
+        raise InfeasibleTarget(f"f must exceed {needed['f']:.6g}: got f={f!r}; {error}", needed) from None
 
 
 def _single(name, array):

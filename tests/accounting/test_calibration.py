@@ -8,15 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.accounting import (
+    AttainedLowerBound,
     BoundNotApplicable,
     GaussianLowerBound,
     HockeyStickBound,
     InfeasibleTarget,
+    KiferBound,
     ObjectivePerturbation,
+    PoissonSubsampledGaussian,
+    ProfileBound,
     RenyiBound,
+    TightBound,
+    bounds,
     calibrate,
     calibrate_amp,
     calibrate_gaussian,
+    frontier,
 )
 from tests.accounting.strategies import log_uniform
 
@@ -61,13 +68,81 @@ def test_never_less_private_than_asked_and_not_more_than_needed(bound, parameter
         assert hair.l2_reg <= hair.smoothness < got.value
 
 
-def test_infeasible_target_says_what_stands_in_the_way():
+def test_infeasible_f_is_answered_with_the_f_that_would_do():
+    ask = partial(calibrate_amp, epsilon=1.0, delta=1e-5, gradient_tol=0.01, **UNIT_ROWS_WITH_CONSTANT)
     with pytest.raises(
-        InfeasibleTarget, match=r"no l2_reg up to 1e\+30 reaches epsilon=1.0, delta=1e-05.*noise_std=3.73"
-    ):
-        calibrate_amp(
-            epsilon=1.0, delta=1e-5, f=1.0, gradient_tol=0.01, output_noise_std=0.15, lipschitz=1, smoothness=1
-        )
+        InfeasibleTarget, match=r"f must exceed 1\.12478: got f=1\.0; no l2_reg up to 1e\+30"
+    ) as refusal:
+        ask(f=1.0)
+    needed = refusal.value.needed["f"]
+    assert ask(f=needed * (1 + 1e-6)).delta <= 1e-5
+    with pytest.raises(InfeasibleTarget):
+        ask(f=needed * (1 - 1e-6))
+
+
+def test_infeasible_noise_is_answered_with_the_l2_reg_that_would_do():
+    family = partial(ObjectivePerturbation, l2_reg=2.0, lipschitz=1.0, smoothness=1.0)
+    ask = {"parameter": "noise_std", "epsilon": 0.1, "delta": 1e-5}
+    with pytest.raises(InfeasibleTarget, match=r"no noise_std up to 1e\+30.*l2_reg must exceed 10\.5") as refusal:
+        calibrate(HockeyStickBound, family, **ask)
+    needed = refusal.value.needed["l2_reg"]
+    assert needed == pytest.approx(1 / -np.expm1(-0.1), rel=1e-3)  # -log(1 - beta/lambda) alone eats epsilon
+    enough = partial(family, l2_reg=1.01 * needed)
+    assert calibrate(HockeyStickBound, enough, **ask).delta <= 1e-5
+
+
+@pytest.mark.parametrize("bound", [b for b in bounds if b is not AttainedLowerBound], ids=lambda b: b.__name__)
+@pytest.mark.parametrize("epsilon", [0.001, 0.1, 1.0, 30.0, 1000.0])
+def test_every_bound_calibrates_over_the_whole_range(bound, epsilon):
+    family = partial(ObjectivePerturbation, l2_reg=1 + 3 / epsilon, lipschitz=1.0, smoothness=1.0)
+    got = calibrate(bound, family, parameter="noise_std", epsilon=epsilon, delta=1e-5)
+    assert 1e-5 * (1 - 1e-9) <= got.delta <= 1e-5
+    hair = bound(family(noise_std=got.value * (1 - 1e-7)))
+    assert hair.delta(epsilon) > 1e-5
+
+
+def test_frontier_is_a_falling_curve_behind_a_wall():
+    family = partial(ObjectivePerturbation, lipschitz=1.0, smoothness=1.0)
+    target = {"epsilon": 1.0, "delta": 1e-5}
+    noise = np.array([[3.0, 4.0, 5.0], [8.0, 20.0, 100.0]])
+    curve = frontier(HockeyStickBound, family, noise_std=noise, **target)
+    assert curve.shape == noise.shape
+    assert curve[0, 0] == np.inf  # below sigma_G = 3.73 nothing helps
+    assert (np.diff(curve.ravel()[1:]) < 0).all()
+    for sigma, l2_reg in zip(noise.ravel()[1:], curve.ravel()[1:], strict=True):
+        assert HockeyStickBound(family(noise_std=sigma, l2_reg=l2_reg)).delta(1.0) <= 1e-5
+        assert HockeyStickBound(family(noise_std=sigma, l2_reg=l2_reg * (1 - 1e-6))).delta(1.0) > 1e-5
+    tighter = frontier(TightBound, family, noise_std=noise.ravel()[1:], **target)
+    assert (tighter <= curve.ravel()[1:]).all()
+    with pytest.raises(ValueError, match="noise_std must be > 0: got noise_std=-1"):
+        frontier(HockeyStickBound, family, noise_std=-1, **target)
+
+
+def test_noise_multiplier_of_dp_sgd(experiments_reference):
+    bound = partial(RenyiBound, orders=range(2, 257))
+    for data in experiments_reference["dp_sgd_noise_multiplier_integer_orders_2_256"].values():
+        family = partial(PoissonSubsampledGaussian, sampling_rate=data["sampling_rate"], steps=data["steps"])
+        for epsilon, expected in data["dishonest"].items():
+            got = calibrate(bound, family, parameter="noise_multiplier", epsilon=float(epsilon), delta=1e-5)
+            assert got.value == pytest.approx(expected, rel=1e-5)
+            assert got.bound.epsilon(1e-5) <= float(epsilon) * (1 + 1e-12)
+
+
+class BestOfTwo(ProfileBound):
+    """A bound that a user might write: at every epsilon the better of two proofs."""
+
+    def __init__(self, mechanism):
+        self.parts = KiferBound(mechanism), HockeyStickBound(mechanism)
+
+    def log_delta(self, epsilon):
+        return np.minimum(*(part.log_delta(epsilon) for part in self.parts))
+
+
+def test_a_users_own_bound_calibrates():
+    family = partial(ObjectivePerturbation, l2_reg=1.5, lipschitz=1.0, smoothness=1.0)
+    ask = {"parameter": "noise_std", "epsilon": 1.35, "delta": 1e-5}
+    noise = {kind: calibrate(kind, family, **ask).value for kind in (KiferBound, HockeyStickBound, BestOfTwo)}
+    assert noise[BestOfTwo] == pytest.approx(min(noise[KiferBound], noise[HockeyStickBound]))
 
 
 @pytest.mark.parametrize(
