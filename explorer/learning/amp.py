@@ -6,7 +6,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from explorer.accounting import calibrate_amp
+from explorer.accounting import RenyiBound, calibrate_amp
 from explorer.learning.losses import Logistic
 from explorer.learning.objective import PerturbedObjective, row_norms
 from explorer.learning.privacy import NoReleaseError, PrivacyStatement
@@ -27,7 +27,7 @@ class AMPClassifier(ClassifierMixin, BaseEstimator):
     Minimises sum_i log(1 + e^(-y_i x_i.theta)) + (lambda/2) |theta|^2 + b.theta with b ~ N(0, sigma^2 I) and
     clipped per-record gradients until |gradient| <= gradient_tol is verified, then releases
     theta + N(0, output_noise_std^2 I). sigma = f sigma_G, with sigma_G the analytic Gaussian noise for
-    (epsilon, delta), and lambda is the smallest value for which the paper's Renyi bound of the whole algorithm
+    (epsilon, delta), and lambda is the smallest value for which the accountant's bound of the whole algorithm
     grants (epsilon, delta).
 
     Parameters
@@ -39,6 +39,8 @@ class AMPClassifier(ClassifierMixin, BaseEstimator):
     gradient_tol : float > 0, tau, for the gradient of the *sum* of losses
     output_noise_std : float > 0, sigma_out
     f : float > 1, noise relative to sigma_G
+    accountant : callable, ApproximateMinimaPerturbation to PrivacyBound; what must grant (epsilon, delta) for the whole
+        of Algorithm 1. The default is the paper's Renyi bound.
     fit_intercept : bool; the constant column counts in the row norm, is regularised and perturbed like the rest
     max_passes : int >= 1, limit on evaluations of the whole objective
     random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
@@ -80,6 +82,7 @@ class AMPClassifier(ClassifierMixin, BaseEstimator):
         gradient_tol=0.01,
         output_noise_std=0.15,
         f=1.3,
+        accountant=RenyiBound,
         fit_intercept=True,
         max_passes=10_000,
         random_state=None,
@@ -92,6 +95,7 @@ class AMPClassifier(ClassifierMixin, BaseEstimator):
         self.gradient_tol = gradient_tol
         self.output_noise_std = output_noise_std
         self.f = f
+        self.accountant = accountant
         self.fit_intercept = fit_intercept
         self.max_passes = max_passes
         self.random_state = random_state
@@ -163,6 +167,7 @@ class AMPClassifier(ClassifierMixin, BaseEstimator):
             gradient_tol=self.gradient_tol,
             output_noise_std=self.output_noise_std,
             monotone_loss=loss.monotone,
+            bound=self.accountant,
         )
         return calibration, clip_norm
 

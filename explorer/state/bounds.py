@@ -31,7 +31,13 @@ PRESETS = {
 
 
 class BoundsState(param.Parameterized):
-    """Parameters of one objective perturbation, and where its bounds are read."""
+    """Parameters of one objective perturbation, and where its bounds are read.
+
+    `bounds` maps the names that the page shows to bounds, callables from ObjectivePerturbation to PrivacyBound; put
+    your own beside the package's with BoundsState(bounds={**BOUNDS, "Mine": MyBound}).
+    """
+
+    bounds = param.Dict(BOUNDS, constant=True, doc="Bounds by name; the Gaussian lower bound is among them.")
 
     noise_std = param.Number(
         5.0,
@@ -95,10 +101,10 @@ class BoundsState(param.Parameterized):
         low, high = self.param.epsilon_max.bounds
         self.epsilon_max = float(np.clip(_round_up(1.1 * largest), low, high))
 
-    def bounds(self):
+    def proofs(self):
         """Bounds by name for the current mechanism, and the reason by name where a theorem does not apply."""
         granted, refused = {}, {}
-        for name, bound in BOUNDS.items():
+        for name, bound in self.bounds.items():
             try:
                 granted[name] = bound(self.mechanism)
             except BoundNotApplicable as reason:
@@ -113,9 +119,9 @@ class BoundsState(param.Parameterized):
         DataFrame of POINTS rows: "epsilon" and one column per bound, nan throughout where it does not apply
         """
         epsilon = np.linspace(0, self.epsilon_max, POINTS)
-        granted, _ = self.bounds()
+        granted, _ = self.proofs()
         columns = {
-            name: granted[name].log_delta(epsilon) / np.log(10) if name in granted else np.nan for name in BOUNDS
+            name: granted[name].log_delta(epsilon) / np.log(10) if name in granted else np.nan for name in self.bounds
         }
         return pd.DataFrame({"epsilon": epsilon, **columns})
 
@@ -127,14 +133,14 @@ class BoundsState(param.Parameterized):
         DataFrame indexed by bound: "epsilon" at delta, "ratio" to the lower bound's, "log10_delta" at epsilon, and
         "refusal", why a bound does not apply (then the numbers are nan) or ""
         """
-        granted, refused = self.bounds()
+        granted, refused = self.proofs()
         rows = {
             name: {
                 "epsilon": float(granted[name].epsilon(self.delta)) if name in granted else np.nan,
                 "log10_delta": float(granted[name].log_delta(self.epsilon)) / np.log(10) if name in granted else np.nan,
                 "refusal": refused.get(name, ""),
             }
-            for name in BOUNDS
+            for name in self.bounds
         }
         table = pd.DataFrame.from_dict(rows, orient="index")
         lowest = table.loc[LOWER_BOUND, "epsilon"]

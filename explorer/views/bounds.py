@@ -4,10 +4,10 @@ import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
-from explorer.state.bounds import BOUNDS, LOWER_BOUND, PRESETS, BoundsState
+from explorer.state.bounds import LOWER_BOUND, PRESETS, BoundsState
 from explorer.views.controls import log_slider
 from explorer.views.page import PageView
-from explorer.views.plotting import STROKES, add_curve, add_mark, curve_figure, redraw
+from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
 
 INTRODUCTION = r"""
@@ -45,13 +45,13 @@ class BoundsView(PageView):
         )
         self.source.data = {name: column.to_numpy() for name, column in self.state.curves().items()}
         tooltips = [("ε", "$x{0.000}"), ("log₁₀ δ", "$y{0.00}")]
-        self.lines = {name: add_curve(plot, self.source, "epsilon", name, tooltips) for name in BOUNDS}
+        self.lines = {name: add_curve(plot, self.source, "epsilon", name, tooltips) for name in self.state.bounds}
         self.delta_mark, self.epsilon_mark = (add_mark(plot, dimension) for dimension in ("width", "height"))
         plot.legend.click_policy = "hide"
         plot.legend.location = "bottom_left"  # profiles fall from the upper left: this corner stays empty
         super().__init__(plot, **params)
         self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="bounds_notes")
-        self.state.param.watch(self._draw, [name for name in self.state.param if name != "name"])
+        self.state.param.watch(self._draw, [name for name in self.state.param if name not in ("name", "bounds")])
         self._draw()
 
     def _draw(self, *_):
@@ -124,7 +124,7 @@ def _headline(summary, state):
 
 def _cards(summary, state):
     for name, row in summary.iterrows():
-        up, color = name != LOWER_BOUND, STROKES[name].color
+        up, color = name != LOWER_BOUND, stroke(name).color
         if row["refusal"]:
             yield Card(name, "–", "does not apply here", color)
             continue

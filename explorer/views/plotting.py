@@ -22,7 +22,13 @@ STROKES = {
     "Gaussian lower bound": Stroke("#009E73", "12 4 2 4"),
     "gradient norm": Stroke("#56B4E9", "solid"),
 }
+SPARE = (Stroke("#CC79A7", "solid"), Stroke("#0072B2", "8 3"), Stroke("#F0E442", "3 3"), Stroke("#888888", "solid"))
 MARK = "#888888"  # thresholds, and where values are read
+
+
+def stroke(label):
+    """The stroke of a curve by its label; labels that the house does not know share a few spare ones."""
+    return STROKES.get(label) or SPARE[sum(label.encode()) % len(SPARE)]
 
 
 def curve_figure(*, name, title, x_label, y_label, **options):
@@ -48,9 +54,9 @@ def curve_figure(*, name, title, x_label, y_label, **options):
 
 def add_curve(plot, source, x, label, tooltips):
     """The column `label` of `source` over the column `x` as a line in its stroke, with a hover that names it."""
-    stroke = STROKES[label]
+    style = stroke(label)
     line = plot.line(
-        x, label, source=source, name=label, legend_label=label, color=stroke.color, line_dash=stroke.dash, line_width=3
+        x, label, source=source, name=label, legend_label=label, color=style.color, line_dash=style.dash, line_width=3
     )
     plot.add_tools(HoverTool(renderers=[line], tooltips=[("", label), *tooltips], line_policy="nearest", visible=False))
     return line

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from explorer.accounting import HockeyStickBound, KiferBound
+from explorer.accounting import HockeyStickBound, KiferBound, ProfileBound
 from explorer.state.bounds import BOUNDS, LOWER_BOUND, POINTS, PRESETS, BoundsState
+from explorer.views import BoundsView
 
 
 def test_curves_are_the_accountants():
@@ -63,7 +64,7 @@ def test_every_corner_of_the_sliders_has_numbers(corner):
     side = {"low": 0, "high": 1}[corner]
     for name in ("noise_std", "l2_reg", "smoothness", "lipschitz", "epsilon", "delta", "epsilon_max"):
         state = BoundsState(**{name: BoundsState.param[name].bounds[side]})
-        granted, _ = state.bounds()
+        granted, _ = state.proofs()
         assert np.isfinite(state.curves()[list(granted)]).all(axis=None), name
         summary = state.summary().loc[list(granted)]
         assert np.isfinite(summary[["epsilon", "log10_delta"]]).all(axis=None), name
@@ -75,3 +76,24 @@ def test_values_outside_the_sliders_are_refused(name):
     for bad in (0, -1, 1e9, "five"):
         with pytest.raises(ValueError, match=name):
             BoundsState(**{name: bad})
+
+
+class BestOfTwo(ProfileBound):
+    """At every epsilon the better of two proofs."""
+
+    def __init__(self, mechanism):
+        self.parts = KiferBound(mechanism), HockeyStickBound(mechanism)
+
+    def log_delta(self, epsilon):
+        return np.minimum(*(part.log_delta(epsilon) for part in self.parts))
+
+
+def test_a_users_own_bound_is_shown_beside_the_others():
+    state = BoundsState(bounds={**BOUNDS, "Best of two": BestOfTwo}, l2_reg=1.2)
+    curves, summary = state.curves(), state.summary()
+    pair = curves[["Kifer et al. 2012", "Hockey-stick"]].min(axis=1)
+    np.testing.assert_array_equal(curves["Best of two"], pair)
+    assert summary.loc["Best of two", "epsilon"] <= summary.loc["Hockey-stick", "epsilon"] * (1 + 1e-11)
+    view = BoundsView(state)
+    assert view.lines["Best of two"].visible
+    assert "Best of two" in view.readouts.object
