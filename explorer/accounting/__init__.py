@@ -8,12 +8,24 @@ from explorer.accounting.calibration import (
     calibrate_amp,
     calibrate_gaussian,
 )
+from explorer.accounting.composition import (
+    CompositionBound,
+    DirectedLosses,
+    hockey_stick_losses,
+    poisson_subsampled_losses,
+    refined_losses,
+)
 from explorer.accounting.conversion import CanonneKamathSteinke, Mironov, Optimum
 from explorer.accounting.distribution import Interval, PrivacyLossDistribution
 from explorer.accounting.gaussian import GaussianLowerBound
 from explorer.accounting.hockey_stick import HockeyStickBound
 from explorer.accounting.kifer import KiferBound
-from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian, ObjectivePerturbation
+from explorer.accounting.mechanisms import (
+    ApproximateMinimaPerturbation,
+    Gaussian,
+    ObjectivePerturbation,
+    PoissonSubsampledGaussian,
+)
 from explorer.accounting.renyi import RenyiBound
 
 __all__ = [
@@ -21,6 +33,8 @@ __all__ = [
     "BoundNotApplicable",
     "Calibration",
     "CanonneKamathSteinke",
+    "CompositionBound",
+    "DirectedLosses",
     "Gaussian",
     "GaussianLowerBound",
     "HockeyStickBound",
@@ -30,6 +44,7 @@ __all__ = [
     "Mironov",
     "ObjectivePerturbation",
     "Optimum",
+    "PoissonSubsampledGaussian",
     "PrivacyBound",
     "PrivacyLossDistribution",
     "ProfileBound",
@@ -37,4 +52,7 @@ __all__ = [
     "calibrate",
     "calibrate_amp",
     "calibrate_gaussian",
+    "hockey_stick_losses",
+    "poisson_subsampled_losses",
+    "refined_losses",
 ]

@@ -1,12 +1,13 @@
 """Privacy loss distributions: composition with a certified interval for every delta and every epsilon.
 
-The privacy loss of a pair of distributions (P, Q) is log dP/dQ under P. Losses of independent (or adaptively composed) mechanisms
-add up, so the privacy profile of a composition is delta(epsilon) = E[1 - e^(epsilon - sum of losses)]_+. A loss is given by its
+The privacy loss of a pair of distributions (P, Q) is log dP/dQ under P. The losses of composed mechanisms add up, so
+the privacy profile of a composition is delta(epsilon) = E[1 - e^(epsilon - sum of losses)]_+, also when the mechanisms
+are chosen adaptively and the pairs only dominate them (Zhu, Dong, Wang 2022, Theorem 10). A loss is given here by its
 privacy profile alone; each direction of the neighbouring relation (add, remove) is a distribution of its own.
 
 Everything is lazy: a `PrivacyLossDistribution` is a product of profiles with counts, and the grid is chosen when the
-first number is asked for, once, for the whole product. See `discretisation` for how the truth is enclosed on a grid, and
-`convolution` for the sum by FFT; constants are added outside the grid.
+first number is asked for, once, for the whole product (`grid`). The profiles are enclosed from both sides on that grid
+(`discretisation`) and summed by FFT with all errors accounted for (`convolution`); constants stay outside the grid.
 """
 
 from functools import cached_property
@@ -41,8 +42,8 @@ class PrivacyLossDistribution(ProfileBound):
 
     Notes
     -----
-    At most 2^21 grid points are used; where `accuracy` would need more the interval is wider, and as true.
-    A delta below the rounding error of the FFT has low = 0 and a high that includes that error.
+    At most 2^21 grid points are used; where `accuracy` would need more the interval is wider, and as true. A delta
+    below the rounding error of the FFT has low = 0 and a high that includes that error.
     """
 
     def __init__(self, factors, *, accuracy, step):
@@ -56,13 +57,15 @@ class PrivacyLossDistribution(ProfileBound):
 
         Parameters
         ----------
-        log_delta : callable, elementwise on float arrays: natural log of delta at every real epsilon and +inf (nats). The
-            profile of a pair of distributions, or any bound on one: then what is enclosed is its lower convex envelope in e^epsilon
-        shift : float, nats; multiples of the step away from it are grid points, so put it on an atom or on an end of the loss:
-            an atom off the grid costs O(step) instead of O(step^2)
-        relative_error : float in (0, 0.01]; how far exp(log_delta) is trusted: a factor 1 +- relative_error (1 + |log_delta|)
+        log_delta : callable, elementwise on float arrays: log of delta at every real epsilon and at +inf (nats). The
+            profile of a pair of distributions; or any bound on one, and then what is enclosed is, from above, its
+            lower convex envelope in e^epsilon (the low end still assumes convexity)
+        shift : float, nats; put it on an atom of the loss or on an end of its range: grid points are multiples of the
+            step away from it, and an atom off the grid costs O(step) instead of O(step^2)
+        relative_error : float in (0, 0.01]; exp(log_delta) is trusted up to a factor
+            1 +- relative_error (1 + |log_delta|)
         accuracy : float in (0, 1), relative width wanted of every delta >= 1e-10
-        step : float > 0, nats, rounded to 24 significant bits; None chooses it from `accuracy` and the number of compositions
+        step : float > 0, nats, rounded to 24 significant bits; None chooses it from `accuracy` and the counts
 
         Raises
         ------
@@ -118,7 +121,7 @@ class PrivacyLossDistribution(ProfileBound):
         return Interval(low * (1 - 1e-12), self.epsilon(delta))  # the search ends a few roundings above its answer
 
     def epsilon(self, delta):
-        """Upper end of the smallest epsilon >= 0 (nats) with delta(epsilon) <= delta, of delta's shape; infinity if none."""
+        """Upper end of the smallest epsilon >= 0 (nats) with delta(epsilon) <= delta; infinity if there is none."""
         return self._smallest_epsilon(self._upper, delta)
 
     def _smallest_epsilon(self, side, delta):
@@ -179,7 +182,7 @@ class PrivacyLossDistribution(ProfileBound):
 
 
 class _Side:
-    """The composed profile from above (sign 1) or below (sign -1), by a tail transform, and a bulk transform if needed."""
+    """The composed profile from above (sign 1) or below (sign -1): a tail transform, and a bulk transform if needed."""
 
     def __init__(self, sign, losses, grid_plan):
         self.sign, self.shift = sign, grid_plan.shift
@@ -187,11 +190,11 @@ class _Side:
 
     @cached_property
     def tail(self):
-        return convolve(self._losses, self._plan.counts, self._plan.tail)
+        return convolve(self._losses, self._plan.counts, tilt=self._plan.tilt)
 
     @cached_property
     def bulk(self):
-        return convolve(self._losses, self._plan.counts, self._plan.bulk)
+        return convolve(self._losses, self._plan.counts, tilt=0.0)
 
     def by_tail(self, epsilon):
         """Log of this side's delta at `epsilon` (finite ndarray), and where its error is visible, by one transform."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.accounting.convolution import Window, cumulant, find_window, tilted_moments
-from explorer.accounting.discretisation import choose_knots, majorant, minorant
+from explorer.accounting.convolution import cumulant, find_window, tilted_moments
+from explorer.accounting.discretisation import SMALLEST_STEP, choose_knots, majorant, minorant
 
 MAX_POINTS = 2**21  # grid points of a composition; about 0.2 GB
 _TAIL_RATE = 24.5  # the tail transform is centred where Chernoff's bound on delta is e^-24.5
@@ -47,21 +47,6 @@ class Plan:
         terms = zip(self.factors, self.counts, self.offsets, strict=True)
         return float(sum(count * (factor.shift + offset) for factor, count, offset in terms))
 
-    @property
-    def bulk(self):
-        """The untilted sum's Window, for large delta."""
-        return self._window(0.0)
-
-    @property
-    def tail(self):
-        """The tilted sum's Window, for small delta."""
-        return self._window(self.tilt)
-
-    def _window(self, tilt):
-        tilt, left, left_slope, right, right_slope = find_window(_coarse(self.factors), self.counts, tilt=tilt)
-        moved = float(np.dot(self.counts, self.offsets))
-        return Window(tilt, left - moved, left_slope, right - moved, right_slope)
-
 
 def discretise(side, factor, *, step, offset, tilt):
     """`side` (majorant or minorant) of a factor on the grid of this step and offset."""
@@ -77,10 +62,10 @@ def plan(factors, counts, *, accuracy, step):
     """
     coarse = _coarse(factors)
     tilt = _tail_tilt(coarse, counts)
-    windows = [find_window(coarse, counts, tilt=t) for t in (0.0, tilt)]
-    finest = 1.01 * max(w.right - w.left for w in windows) / MAX_POINTS
+    widest = max(right - left for left, right in (find_window(coarse, counts, tilt=t) for t in (0.0, tilt)))
+    finest = max(1.01 * widest / MAX_POINTS, SMALLEST_STEP)
     if step is None:
-        step = max(_automatic_step(factors, counts, tilt, accuracy), finest)
+        step = _automatic_step(factors, counts, tilt, accuracy, finest)
     elif step < finest:
         raise ValueError(f"step must be at least {finest:.3g}, else {MAX_POINTS} points do not do: got step={step!r}")
     step = _short(step)
@@ -93,37 +78,44 @@ def _coarse(factors):
 
 
 def _short(step):
-    return float(np.float32(step))  # 24 significant bits, so that all grid points are exact
+    """`step` with 24 significant bits, so that all grid points are exact."""
+    mantissa, exponent = np.frexp(step)
+    return float(np.ldexp(np.round(np.ldexp(mantissa, 24)), exponent - 24))
 
 
-def _automatic_step(factors, counts, tilt, accuracy):
+def _automatic_step(factors, counts, tilt, accuracy, finest):
     """Extrapolate from coarser trials: the two sides differ by about gap, their log ratio under the tilt, ~ step^2.
 
-    The first trial is four times what a smooth loss would need. Its two sides differ in variance by step^2 / 3 per use, and in
-    mean by half of that, which moves log delta where the tilt is centred by tilt (1 + tilt) / 2 times the whole.
+    The first trial is four times what a smooth loss would need: its two sides differ in variance by step^2 / 3 per
+    use, and in mean by half of that, which moves log delta where the tilt is centred by tilt (1 + tilt) / 2 times the
+    whole. Trials end where a finer step stops to help: then the profile's own error is what is left.
     """
     step = 4 * np.sqrt(6 * accuracy / (sum(counts) * tilt * (1 + tilt)))
-    step = min(step, max(support.step for support in _coarse(factors)) * 128)
-    for _ in range(12):
+    step = max(min(step, 128 * max(support.step for support in _coarse(factors))), finest)
+    before = np.inf
+    while True:
         step = _short(step)
         gap = sum(count * _best_offset(factor, step, tilt)[1] for factor, count in zip(factors, counts, strict=True))
-        ratio = np.sqrt(0.8 * accuracy / gap) if np.isfinite(gap) and gap > 0 else 0.0
-        if ratio > 0.1:
-            return step * ratio
-        step *= max(ratio, 0.1)
-    return step
+        if gap > before / 2:
+            return 10 * step
+        ratio = np.sqrt(0.8 * accuracy / max(gap, 1e-3 * accuracy))
+        if ratio > 0.1 or step <= finest:
+            return max(step * ratio, finest)
+        step, before = max(step / 10, finest), gap
 
 
 def _best_offset(factor, step, tilt):
     """(offset, gap): where to put the grid. A cell that holds much of the mass wants a knot at its mean loss."""
     upper, gap = _gap(factor, step, 0.0, tilt)
-    best, heaviest = (0.0, gap), int(np.argmax(upper.mass))
+    best, heaviest = (0.0, max(gap, 0.0)), int(np.argmax(upper.mass))
     if upper.mass[heaviest] > _HEAVY:
         near = slice(max(heaviest - 1, 0), heaviest + 2)
         loss, mass = upper.index[near] * step, upper.mass[near]
         centre = float(np.log(mass.sum() / (mass @ np.exp(-loss))))
         for offset in (centre, centre + step / 64, centre - step / 64):
-            best = min(best, (offset, _gap(factor, step, offset, tilt)[1]), key=lambda candidate: candidate[1])
+            gap = _gap(factor, step, offset, tilt)[1]
+            if gap < 0.9 * best[1]:
+                best = offset, gap
     return best
 
 
@@ -133,10 +125,16 @@ def _gap(factor, step, offset, tilt):
 
 
 def _tail_tilt(losses, counts):
-    """The largest tilt tried at which Chernoff's bound e^(K - tilt K') on the tail is at least e^-24.5."""
+    """The largest tilt tried at which Chernoff's bound e^(K - tilt K') on the tail is at least e^-24.5.
+
+    A tail far below the mass at infinity is of no interest.
+    """
+    infinite = np.dot(counts, [loss.infinity_mass for loss in losses])
+    wanted = min(_TAIL_RATE, 7 - np.log(min(max(infinite, 1e-300), 1.0)))
     _, variance = tilted_moments(losses, counts, 0.0)
-    tilt = np.sqrt(2 * _TAIL_RATE / variance) * 2.0 ** np.linspace(-10, 6, 129)
+    tilt = np.sqrt(2 * wanted / variance) * 2.0 ** np.linspace(-10, 6, 129)
     h = 1e-4 * tilt
     here = cumulant(losses, counts, tilt)
     rate = tilt * (cumulant(losses, counts, tilt + h) - here) / h - here
-    return float(tilt[max(np.count_nonzero(rate <= _TAIL_RATE) - 1, 0)])
+    wanted = min(wanted, 0.9 * np.max(rate))  # a bounded loss may not have so small a tail
+    return float(tilt[max(np.count_nonzero(rate <= wanted) - 1, 0)])
