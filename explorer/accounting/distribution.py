@@ -21,6 +21,8 @@ from explorer.accounting.discretisation import EPS, convex_masses, find_support
 from explorer.accounting.grid import plan
 from explorer.validation import delta_array, epsilon_array, natural, positive, real
 
+_SMALLEST_DELTA = 1e-10  # the accuracy is for delta from here up
+
 
 class Interval(NamedTuple):
     """Two arrays (or floats) with the truth between them."""
@@ -170,7 +172,20 @@ class PrivacyLossDistribution(ProfileBound):
 
     @cached_property
     def _plan(self):
-        return plan(list(self._factors), list(self._factors.values()), accuracy=self.accuracy, step=self.step)
+        factors, counts = list(self._factors), list(self._factors.values())
+        chosen = plan(factors, counts, accuracy=self.accuracy, step=self.step)
+        if self.step is not None or chosen.bulk_is_resolved():
+            return chosen
+        for _ in range(6):  # what a plan promises is about smooth losses: look
+            excess = _width(chosen) / self.accuracy
+            if excess <= 1:
+                break
+            try:
+                finer = chosen.step * np.clip(np.sqrt(0.8 / excess), 0.1, 0.5)
+                chosen = plan(factors, counts, accuracy=self.accuracy, step=finer)
+            except ValueError:  # that would be too many grid points
+                break
+        return chosen
 
     @cached_property
     def _upper(self):
@@ -212,6 +227,14 @@ class _Side:
     def _on_grid(self, epsilon):
         """The constant is taken off with its rounding outwards."""
         return epsilon - self.shift - self.sign * 4 * EPS * (np.abs(epsilon) + abs(self.shift))
+
+
+def _width(chosen):
+    """Largest relative width of delta >= 1e-10 over a plan's probes."""
+    sides = (_Side(1, chosen.upper(), chosen), _Side(-1, chosen.lower(), chosen))
+    high, low = (np.minimum(side.by_both(chosen.probes() + chosen.shift)[0], 0.0) for side in sides)
+    seen = high >= np.log(_SMALLEST_DELTA)
+    return float(np.max(-np.expm1(low - high)[seen], initial=0.0))
 
 
 class _Factor:

@@ -12,6 +12,8 @@ from explorer.accounting.discretisation import SMALLEST_STEP, choose_knots, majo
 
 MAX_POINTS = 2**21  # grid points of a composition; about 0.2 GB
 _TAIL_RATE = 24.5  # the tail transform is centred where Chernoff's bound on delta is e^-24.5
+_RESOLVED = 0.05  # mass of one grid point up to which the bulk of a single loss is smooth on the grid
+_MANY = 1000
 _HEAVY = 0.25  # mass of one cell from which on its position matters
 
 
@@ -42,6 +44,16 @@ class Plan:
             for factor, offset in zip(self.factors, self.offsets, strict=True)
         )
 
+    def bulk_is_resolved(self):
+        """Whether no grid point carries much of a loss, or many uses smooth it: else delta may be wider in the bulk."""
+        return sum(self.counts) > _MANY or max(upper.mass.max() for upper in self.upper()) < _RESOLVED
+
+    def probes(self):
+        """Losses (nats, without `shift`) from the bulk of the sum into its tail, closer to each other in the bulk."""
+        ends = (tilted_moments(_coarse(self.factors), self.counts, tilt)[0] for tilt in (0.0, self.tilt))
+        mean, tail = (end - np.dot(self.counts, self.offsets) for end in ends)
+        return mean + (tail - mean) * np.linspace(0, 1, 33) ** 3
+
     @property
     def shift(self):
         terms = zip(self.factors, self.counts, self.offsets, strict=True)
@@ -65,11 +77,12 @@ def plan(factors, counts, *, accuracy, step):
     widest = max(right - left for left, right in (find_window(coarse, counts, tilt=t) for t in (0.0, tilt)))
     finest = max(1.01 * widest / MAX_POINTS, SMALLEST_STEP)
     if step is None:
-        step = _automatic_step(factors, counts, tilt, accuracy, finest)
+        step, offsets = _automatic_step(factors, counts, tilt, accuracy, finest)
     elif step < finest:
         raise ValueError(f"step must be at least {finest:.3g}, else {MAX_POINTS} points do not do: got step={step!r}")
-    step = _short(step)
-    offsets = tuple(_best_offset(factor, step, tilt)[0] for factor in factors)
+    else:
+        step = _short(step)
+        offsets = _place(factors, counts, step, tilt)[0]
     return Plan(tuple(factors), tuple(counts), tilt, step, offsets)
 
 
@@ -84,57 +97,75 @@ def _short(step):
 
 
 def _automatic_step(factors, counts, tilt, accuracy, finest):
-    """Extrapolate from coarser trials: the two sides differ by about gap, their log ratio under the tilt, ~ step^2.
+    """(step, offsets) of the first trial whose gap between the two sides is below the accuracy.
 
-    The first trial is four times what a smooth loss would need: its two sides differ in variance by step^2 / 3 per
-    use, and in mean by half of that, which moves log delta where the tilt is centred by tilt (1 + tilt) / 2 times the
-    whole. Trials end where a finer step stops to help: then the profile's own error is what is left.
+    The gap goes as step^2 once it is small. A smooth loss's sides differ in variance by step^2 / 3 per use, and in mean
+    by half of that, which moves log delta where the tilt is centred by tilt (1 + tilt) / 2 times the whole; the first
+    step is three times what that suggests. Trials end where a finer step does not help: then the profile's own error
+    is what is left.
     """
-    step = 4 * np.sqrt(6 * accuracy / (sum(counts) * tilt * (1 + tilt)))
+    step = 3 * np.sqrt(6 * accuracy / (sum(counts) * tilt * (1 + tilt)))
     step = max(min(step, 128 * max(support.step for support in _coarse(factors))), finest)
-    before = np.inf
+    best, least = None, np.inf
     while True:
         step = _short(step)
-        gap = sum(count * _best_offset(factor, step, tilt)[1] for factor, count in zip(factors, counts, strict=True))
-        if gap > before / 2:
-            return 10 * step
-        ratio = np.sqrt(0.8 * accuracy / max(gap, 1e-3 * accuracy))
-        if ratio > 0.1 or step <= finest:
-            return max(step * ratio, finest)
-        step, before = max(step / 10, finest), gap
+        offsets, gap = _place(factors, counts, step, tilt)
+        if gap <= accuracy or step <= 1.001 * finest:
+            return step, offsets
+        if gap < 0.9 * least:
+            best, least = (step, offsets), gap
+        elif step < best[0] / 30:
+            return best
+        step = max(step * np.clip(np.sqrt(0.8 * accuracy / gap), 0.1, 0.5), finest)
 
 
-def _best_offset(factor, step, tilt):
-    """(offset, gap): where to put the grid. A cell that holds much of the mass wants a knot at its mean loss."""
-    upper, gap = _gap(factor, step, 0.0, tilt)
-    best, heaviest = (0.0, max(gap, 0.0)), int(np.argmax(upper.mass))
+def _place(factors, counts, step, tilt):
+    """(offsets, gap): where to put the grid for each factor, and by how much log delta of the two sides will differ."""
+    variance = tilted_moments(_coarse(factors), counts, 0.0)[1]
+    placed = [_best_offset(factor, step, tilt, variance) for factor in factors]
+    return tuple(offset for offset, _ in placed), sum(k * gap for k, (_, gap) in zip(counts, placed, strict=True))
+
+
+def _best_offset(factor, step, tilt, variance):
+    """(offset, gap per use). A cell that holds much of the mass wants a knot at its mean loss."""
+    upper, gap = _gap(factor, step, 0.0, tilt, variance)
+    best, heaviest = (0.0, gap), int(np.argmax(upper.mass))
     if upper.mass[heaviest] > _HEAVY:
         near = slice(max(heaviest - 1, 0), heaviest + 2)
         loss, mass = upper.index[near] * step, upper.mass[near]
         centre = float(np.log(mass.sum() / (mass @ np.exp(-loss))))
         for offset in (centre, centre + step / 64, centre - step / 64):
-            gap = _gap(factor, step, offset, tilt)[1]
+            gap = _gap(factor, step, offset, tilt, variance)[1]
             if gap < 0.9 * best[1]:
                 best = offset, gap
     return best
 
 
-def _gap(factor, step, offset, tilt):
+def _gap(factor, step, offset, tilt, variance):
+    """The upper GridLoss, and what one use of it adds to log delta above the lower, in the tail or in the bulk.
+
+    In the tail that is the difference of the cumulants; in the bulk of a sum with this variance it is the differences
+    of mass, of mean in deviations, and of variance relative to twice the whole.
+    """
     upper, lower = (discretise(side, factor, step=step, offset=offset, tilt=tilt) for side in (majorant, minorant))
-    return upper, float(cumulant([upper], [1], tilt) - cumulant([lower], [1], tilt))
+    if not lower.mass.any():
+        return upper, np.inf
+    tail, mass = cumulant([upper], [1], np.array([tilt, 0.0])) - cumulant([lower], [1], np.array([tilt, 0.0]))
+    moments = [tilted_moments([side], [1], 0.0) for side in (upper, lower)]
+    mean, spread = np.abs(np.subtract(*moments))
+    return upper, max(float(tail), float(mass + mean / np.sqrt(variance) + spread / (2 * variance)), 0.0)
 
 
 def _tail_tilt(losses, counts):
     """The largest tilt tried at which Chernoff's bound e^(K - tilt K') on the tail is at least e^-24.5.
 
-    A tail far below the mass at infinity is of no interest.
+    A tail far below the mass at infinity is of no interest, and a bounded loss may not have one so small.
     """
     infinite = np.dot(counts, [loss.infinity_mass for loss in losses])
-    wanted = min(_TAIL_RATE, 7 - np.log(min(max(infinite, 1e-300), 1.0)))
     _, variance = tilted_moments(losses, counts, 0.0)
+    wanted = min(_TAIL_RATE, 7 - np.log(min(max(infinite, 1e-300), 1.0)))
     tilt = np.sqrt(2 * wanted / variance) * 2.0 ** np.linspace(-10, 6, 129)
     h = 1e-4 * tilt
     here = cumulant(losses, counts, tilt)
     rate = tilt * (cumulant(losses, counts, tilt + h) - here) / h - here
-    wanted = min(wanted, 0.9 * np.max(rate))  # a bounded loss may not have so small a tail
-    return float(tilt[max(np.count_nonzero(rate <= wanted) - 1, 0)])
+    return float(tilt[max(np.count_nonzero(rate <= min(wanted, 0.9 * np.max(rate))) - 1, 0)])
