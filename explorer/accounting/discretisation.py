@@ -91,11 +91,18 @@ def _end_at(values, at_right, floor):
         values[end - 1] = floor
 
 
-def _values(log_delta, epsilon, relative_error):
+def evaluate(log_delta, epsilon):
+    """log_delta at the float array `epsilon`, at most 0; raises ValueError where it is nan."""
+    epsilon = np.asarray(epsilon, float)
     log_value = np.minimum(log_delta(epsilon), 0.0)
     if np.isnan(log_value).any():
         where = float(epsilon[np.isnan(log_value)][0])
         raise ValueError(f"log_delta must be a number at every epsilon: got nan at epsilon={where!r}")
+    return log_value
+
+
+def _values(log_delta, epsilon, relative_error):
+    log_value = evaluate(log_delta, epsilon)
     value = np.exp(log_value)
     return value, np.where(value > 0, relative_error * value * (1 - np.maximum(log_value, -1e3)), 0.0)
 

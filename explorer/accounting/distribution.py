@@ -17,7 +17,7 @@ import numpy as np
 
 from explorer.accounting.bound import ProfileBound, smallest_epsilon
 from explorer.accounting.convolution import convolve
-from explorer.accounting.discretisation import EPS, convex_masses, find_support
+from explorer.accounting.discretisation import EPS, convex_masses, evaluate, find_support
 from explorer.accounting.grid import plan
 from explorer.validation import delta_array, epsilon_array, natural, positive, real
 
@@ -44,8 +44,9 @@ class PrivacyLossDistribution(ProfileBound):
 
     Notes
     -----
-    At most 2^21 grid points are used; where `accuracy` would need more the interval is wider, and as true. A delta
-    below the rounding error of the FFT has low = 0 and a high that includes that error.
+    At most 2^21 grid points are used; where `accuracy` would need more the interval is wider, and as true: that can be
+    so after very many uses, and in the bulk of a few uses of a loss that is nearly constant but for rare large values.
+    A delta below the rounding error of the FFT has low = 0 and a high that includes that error.
     """
 
     def __init__(self, factors, *, accuracy, step):
@@ -110,21 +111,21 @@ class PrivacyLossDistribution(ProfileBound):
 
     def log_delta_interval(self, epsilon):
         """The same for the natural log of delta; low is -inf where delta is below the rounding error."""
-        low = self._log_delta(self._lower, epsilon, self._lower.by_both)
+        low = self._log_delta(self._below, epsilon, self._below.by_both)
         return Interval(low, self.log_delta(epsilon))
 
     def log_delta(self, epsilon):
         """Upper end of log delta, of epsilon's shape; epsilon array_like in nats."""
-        return self._log_delta(self._upper, epsilon, self._upper.by_both)
+        return self._log_delta(self._above, epsilon, self._above.by_both)
 
     def epsilon_interval(self, delta):
         """Interval(low, high) of the smallest epsilon >= 0 (nats) with delta(epsilon) <= delta, of delta's shape."""
-        low = self._smallest_epsilon(self._lower, delta)
+        low = self._smallest_epsilon(self._below, delta)
         return Interval(low * (1 - 1e-12), self.epsilon(delta))  # the search ends a few roundings above its answer
 
     def epsilon(self, delta):
         """Upper end of the smallest epsilon >= 0 (nats) with delta(epsilon) <= delta; infinity if there is none."""
-        return self._smallest_epsilon(self._upper, delta)
+        return self._smallest_epsilon(self._above, delta)
 
     def _smallest_epsilon(self, side, delta):
         """By the tail transform alone where that is sharp at the answer; the search starts where it never is."""
@@ -140,7 +141,7 @@ class PrivacyLossDistribution(ProfileBound):
         if side.sign < 0:  # any two distributions have delta >= 1 - e^epsilon
             with np.errstate(divide="ignore"):
                 result = np.maximum(result, np.log(-np.expm1(np.minimum(finite, 0))))
-        result = np.where(epsilon == np.inf, side.tail.log_infinity, result)
+        result = np.where(epsilon == np.inf, side.log_infinity, result)
         return np.where(epsilon == -np.inf, 0.0, result)[()]
 
     @property
@@ -176,16 +177,27 @@ class PrivacyLossDistribution(ProfileBound):
         chosen = plan(factors, counts, accuracy=self.accuracy, step=self.step)
         if self.step is not None or chosen.bulk_is_resolved():
             return chosen
-        for _ in range(6):  # what a plan promises is about smooth losses: look
-            excess = _width(chosen) / self.accuracy
-            if excess <= 1:
+        coarsest = chosen.step
+        while (excess := _width(chosen) / self.accuracy) > 1 and chosen.step > coarsest / 20:
+            # what a plan promises is about smooth losses; but one that is concentrated could ask for any step
+            finer = max(chosen.step * np.clip(np.sqrt(0.8 / excess), 0.1, 0.5), chosen.finest)
+            if finer > 0.9 * chosen.step:
                 break
-            try:
-                finer = chosen.step * np.clip(np.sqrt(0.8 / excess), 0.1, 0.5)
-                chosen = plan(factors, counts, accuracy=self.accuracy, step=finer)
-            except ValueError:  # that would be too many grid points
-                break
+            chosen = plan(factors, counts, accuracy=self.accuracy, step=finer)
         return chosen
+
+    @property
+    def _above(self):
+        return self._upper if self._single is None else _Profile(1, self._single)
+
+    @property
+    def _below(self):
+        return self._lower if self._single is None else _Profile(-1, self._single)
+
+    @property
+    def _single(self):
+        """The only factor, used once: then its profile is the answer and needs no grid."""
+        return next(iter(self._factors)) if sum(self._factors.values()) == 1 else None
 
     @cached_property
     def _upper(self):
@@ -194,6 +206,29 @@ class PrivacyLossDistribution(ProfileBound):
     @cached_property
     def _lower(self):
         return _Side(-1, self._plan.lower(), self._plan)
+
+
+class _Profile:
+    """A factor's own profile from above (sign 1) or below (sign -1), with the interface of `_Side`."""
+
+    def __init__(self, sign, factor):
+        self.sign, self._factor = sign, factor
+
+    @property
+    def log_infinity(self):
+        return float(self._end(np.array(np.inf)))
+
+    def by_both(self, epsilon):
+        """Log of this side's delta at `epsilon` (finite ndarray), and False."""
+        return self._end(_off(epsilon, self._factor.shift, self.sign)), np.zeros(epsilon.shape, bool)
+
+    by_tail = by_both
+
+    def _end(self, epsilon):
+        log_delta = evaluate(self._factor.log_delta, epsilon)
+        error = self._factor.relative_error * (1 - np.maximum(log_delta, -1e3))
+        with np.errstate(divide="ignore"):
+            return log_delta + np.log(np.maximum(1 + self.sign * error, 0.0))
 
 
 class _Side:
@@ -211,22 +246,27 @@ class _Side:
     def bulk(self):
         return convolve(self._losses, self._plan.counts, tilt=0.0)
 
+    @property
+    def log_infinity(self):
+        return self.tail.log_infinity
+
     def by_tail(self, epsilon):
         """Log of this side's delta at `epsilon` (finite ndarray), and where its error is visible, by one transform."""
-        return self.tail.log_delta(self._on_grid(epsilon), sign=self.sign)
+        return self.tail.log_delta(_off(epsilon, self.shift, self.sign), sign=self.sign)
 
     def by_both(self, epsilon):
         """The same by the better of two transforms."""
         result, vague = self.by_tail(epsilon)
         if np.any(vague):
-            other, other_vague = self.bulk.log_delta(self._on_grid(epsilon), sign=self.sign)
+            other, other_vague = self.bulk.log_delta(_off(epsilon, self.shift, self.sign), sign=self.sign)
             better = self.sign * other < self.sign * result
             result, vague = np.where(better, other, result), vague & other_vague
         return result, vague
 
-    def _on_grid(self, epsilon):
-        """The constant is taken off with its rounding outwards."""
-        return epsilon - self.shift - self.sign * 4 * EPS * (np.abs(epsilon) + abs(self.shift))
+
+def _off(epsilon, shift, sign):
+    """epsilon - shift with its rounding outwards."""
+    return epsilon - shift - sign * 4 * EPS * (np.abs(epsilon) + abs(shift))
 
 
 def _width(chosen):

@@ -21,12 +21,14 @@ _HEAVY = 0.25  # mass of one cell from which on its position matters
 class Plan:
     """A grid for the composition of `counts` uses of each of `factors`.
 
-    A factor's grid points are at (integer * step) + its offset; `shift` is the constant left outside the grid.
+    A factor's grid points are at (integer * step) + its offset; `shift` is the constant left outside the grid, and
+    `finest` the smallest step that MAX_POINTS allow.
     """
 
     factors: tuple
     counts: tuple
     tilt: float
+    finest: float
     step: float
     offsets: tuple
 
@@ -82,8 +84,9 @@ def plan(factors, counts, *, accuracy, step):
         raise ValueError(f"step must be at least {finest:.3g}, else {MAX_POINTS} points do not do: got step={step!r}")
     else:
         step = _short(step)
-        offsets = _place(factors, counts, step, tilt)[0]
-    return Plan(tuple(factors), tuple(counts), tilt, step, offsets)
+        variance = tilted_moments(coarse, counts, 0.0)[1]
+        offsets = tuple(_offset(factor, step, tilt, variance) for factor in factors)
+    return Plan(tuple(factors), tuple(counts), tilt, finest, step, offsets)
 
 
 def _coarse(factors):
@@ -124,6 +127,11 @@ def _place(factors, counts, step, tilt):
     variance = tilted_moments(_coarse(factors), counts, 0.0)[1]
     placed = [_best_offset(factor, step, tilt, variance) for factor in factors]
     return tuple(offset for offset, _ in placed), sum(k * gap for k, (_, gap) in zip(counts, placed, strict=True))
+
+
+def _offset(factor, step, tilt, variance):
+    upper = discretise(majorant, factor, step=step, offset=0.0, tilt=tilt)
+    return 0.0 if upper.mass.max() <= _HEAVY else _best_offset(factor, step, tilt, variance)[0]
 
 
 def _best_offset(factor, step, tilt, variance):

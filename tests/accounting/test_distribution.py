@@ -49,6 +49,14 @@ def test_composed_gaussians_are_a_gaussian(s, uses):
     assert (-np.expm1(low - high)[high >= np.log(1e-10)] <= 1e-3).all()
 
 
+def test_a_single_use_needs_no_grid():
+    epsilon = np.array([-2.0, 0, 0.3, 5, 40])
+    low, high = PrivacyLossDistribution.from_profile(laplace, shift=0.3).log_delta_interval(epsilon)
+    np.testing.assert_allclose(low, laplace(epsilon - 0.3), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(high, laplace(epsilon - 0.3), rtol=1e-12, atol=1e-12)
+    assert gaussian(0.5).epsilon(1e-300) > 18
+
+
 @settings(max_examples=25)
 @given(s=log_uniform(1e-5, 30), uses=st.integers(1, 300), accuracy=log_uniform(1e-4, 0.3))
 def test_every_accuracy_is_kept_and_certified(s, uses, accuracy):
@@ -320,11 +328,12 @@ def test_bad_uses_profiles_and_grids():
     with pytest.raises(TypeError, match="other must be PrivacyLossDistribution"):
         gaussian(1).compose(3)
     with pytest.raises(ValueError, match=r"step must be at least .*: got step=1e-09"):
-        gaussian(1, step=1e-9).epsilon(1e-5)
-    with pytest.raises(ValueError, match="log_delta must be a number at every epsilon: got nan at epsilon="):
-        PrivacyLossDistribution.from_profile(lambda e: np.full(np.shape(e), np.nan)).epsilon(1e-5)
+        gaussian(1, step=1e-9).self_compose(2).epsilon(1e-5)
+    for uses in (1, 2):
+        with pytest.raises(ValueError, match="log_delta must be a number at every epsilon: got nan at epsilon="):
+            PrivacyLossDistribution.from_profile(lambda e: e * np.nan).self_compose(uses).epsilon(1e-5)
     with pytest.raises(ValueError, match="log_delta must not be 0 everywhere"):
-        PrivacyLossDistribution.from_profile(np.zeros_like).epsilon(1e-5)
+        PrivacyLossDistribution.from_profile(np.zeros_like).self_compose(2).epsilon(1e-5)
     for delta in (0, 1, np.nan):
         with pytest.raises(ValueError, match=r"delta must be inside \(0, 1\)"):
             gaussian(1).epsilon_interval(delta)
