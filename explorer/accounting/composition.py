@@ -42,7 +42,7 @@ from explorer.accounting.mechanisms import (
     ObjectivePerturbation,
     PoissonSubsampledGaussian,
 )
-from explorer.validation import natural
+from explorer.validation import natural, real
 
 
 class DirectedLosses(NamedTuple):
@@ -109,30 +109,40 @@ def poisson_subsampled_losses(log_delta_add, log_delta_remove, *, sampling_rate)
     -------
     DirectedLosses
 
+    Raises
+    ------
+    ValueError if sampling_rate is out of range.
+
     References: Zhu, Dong, Wang 2022, Theorem 11.
     """
-    q = sampling_rate
+    q = real("sampling_rate", sampling_rate, rule="inside (0, 1]", valid=lambda x: (x > 0) & (x <= 1))
     if q == 1:
         return DirectedLosses(*map(PrivacyLossDistribution.from_profile, (log_delta_add, log_delta_remove)))
-    log_odds = np.log(q) - np.log1p(-q)
+    end = float(np.log1p(-q))  # where the losses of remove start; those of add end at -end; epsilon counts from there
 
-    # epsilon is counted from an end of the loss's range: -log(1-q), the largest for add; log(1-q), the least for remove
     def add(epsilon):
         below = np.minimum(epsilon, 0)
-        share = log1mexp(below)
-        with np.errstate(invalid="ignore"):
-            base = log_odds + below - share
-        return np.where(epsilon < 0, share + log_delta_add(np.where(epsilon < 0, base, np.inf)), -np.inf)
+        inside = log1mexp(below) + log_delta_add(-_unsampled(-below, q, end))
+        return np.where(epsilon < 0, inside, -np.inf)
 
     def remove(epsilon):
-        above = np.maximum(epsilon, 0)
-        inside = np.log(q) + log_delta_remove(above + log1mexp(-above) - log_odds)
-        return np.where(epsilon > 0, inside, log1mexp(np.minimum(epsilon, 0) + np.log1p(-q)))
+        inside = np.log(q) + log_delta_remove(_unsampled(np.maximum(epsilon, 0), q, end))
+        return np.where(epsilon > 0, inside, log1mexp(np.minimum(epsilon, 0) + end))
 
     return DirectedLosses(
-        PrivacyLossDistribution.from_profile(add, shift=-np.log1p(-q)),
-        PrivacyLossDistribution.from_profile(remove, shift=np.log1p(-q)),
+        PrivacyLossDistribution.from_profile(add, shift=-end), PrivacyLossDistribution.from_profile(remove, shift=end)
     )
+
+
+def _unsampled(above, q, end):
+    """log(1 + (e^(above + end) - 1) / q) = log((1 - q)(e^above - 1) / q) for above >= 0, where end = log(1 - q).
+
+    The first form is exact around 0, where a base mechanism with much noise has all its losses, the second elsewhere.
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        ratio = np.expm1(np.minimum(above, 1) + end) / q
+        far = end - np.log(q) + above + log1mexp(-above)
+        return np.where((ratio > -0.5) & (above <= 1), np.log1p(np.maximum(ratio, -0.5)), far)
 
 
 @singledispatch

@@ -279,6 +279,8 @@ def test_your_own_losses():
     subsampled = poisson_subsampled_losses(
         lambda e: log_delta(e, sensitivity_ratio=s), lambda e: log_delta(e, sensitivity_ratio=s), sampling_rate=0.3
     )
+    with pytest.raises(ValueError, match=r"sampling_rate must be inside \(0, 1\]: got sampling_rate=0"):
+        poisson_subsampled_losses(losses, losses, sampling_rate=0)
     whole = CompositionBound(dp_sgd(1 / s, 0.3, 4)).log_delta(1.0)
     assert max(loss.self_compose(4).log_delta(1.0) for loss in subsampled) == pytest.approx(whole, rel=1e-12)
 
