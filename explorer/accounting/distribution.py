@@ -169,7 +169,9 @@ class PrivacyLossDistribution(ProfileBound):
         by_tail, by_bulk = (t.log_delta(knots * t.step, sign=1)[0] for t in (side.tail, side.bulk))
         high = np.exp(np.minimum(np.minimum(by_tail, by_bulk), 0.0))
         mass, infinity_mass = convex_masses(high, knots, origin=1.0, step=side.bulk.step, rounding=4 * EPS)
-        return np.nextafter(knots * side.bulk.step + side.shift, np.inf), mass, infinity_mass
+        losses = knots * side.bulk.step
+        rounding = 4 * EPS * (np.abs(losses) + abs(side.shift))
+        return losses + side.shift + rounding, mass, infinity_mass
 
     @cached_property
     def _plan(self):

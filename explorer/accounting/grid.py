@@ -13,7 +13,7 @@ from explorer.accounting.discretisation import SMALLEST_STEP, choose_knots, majo
 MAX_POINTS = 2**21  # grid points of a composition; about 0.2 GB
 _TAIL_RATE = 24.5  # the tail transform is centred where Chernoff's bound on delta is e^-24.5
 _RESOLVED = 0.05  # mass of one grid point up to which the bulk of a single loss is smooth on the grid
-_MANY = 1000
+_MANY = 1000  # uses from which on a sum is smooth whatever its terms
 _HEAVY = 0.25  # mass of one cell from which on its position matters
 
 
@@ -142,6 +142,7 @@ def _best_offset(factor, step, tilt, variance):
         near = slice(max(heaviest - 1, 0), heaviest + 2)
         loss, mass = upper.index[near] * step, upper.mass[near]
         centre = float(np.log(mass.sum() / (mass @ np.exp(-loss))))
+        centre = float(np.round(centre / step * 1024) / 1024 * step)  # so that moved grid points are exact, too
         for offset in (centre, centre + step / 64, centre - step / 64):
             gap = _gap(factor, step, offset, tilt, variance)[1]
             if gap < 0.9 * best[1]:
