@@ -10,6 +10,13 @@ from explorer.accounting.calibration import (
     calibrate_gaussian,
     frontier,
 )
+from explorer.accounting.composition import (
+    CompositionBound,
+    DirectedLosses,
+    hockey_stick_losses,
+    poisson_subsampled_losses,
+    refined_losses,
+)
 from explorer.accounting.conversion import CanonneKamathSteinke, Mironov, Optimum
 from explorer.accounting.distribution import Interval, PrivacyLossDistribution
 from explorer.accounting.gaussian import GaussianLowerBound
@@ -49,6 +56,8 @@ __all__ = [
     "BoundNotApplicable",
     "Calibration",
     "CanonneKamathSteinke",
+    "CompositionBound",
+    "DirectedLosses",
     "Gaussian",
     "GaussianLowerBound",
     "HockeyStickBound",
@@ -75,5 +84,8 @@ __all__ = [
     "calibrate_amp",
     "calibrate_gaussian",
     "frontier",
+    "hockey_stick_losses",
     "poisson_subsampled_gaussian_rdp",
+    "poisson_subsampled_losses",
+    "refined_losses",
 ]

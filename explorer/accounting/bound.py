@@ -71,7 +71,8 @@ def smallest_epsilon(log_delta, delta):
     (open_,) = np.nonzero(log_delta(np.zeros(target.shape)) > target)
     low, high = np.zeros(open_.size), np.ones(open_.size)
     while (short := log_delta(high) > target[open_]).any():
-        low[short], high[short] = high[short], high[short] * 2
+        with np.errstate(over="ignore"):
+            low[short], high[short] = high[short], high[short] * 2
         if np.isinf(high).any():
             keep = np.isfinite(high)
             epsilon[open_[~keep]] = np.inf

@@ -1,23 +1,29 @@
 """Compositions of mechanisms through their privacy loss distributions, each direction of "add or remove" on its own.
 
-"add" is the divergence of M(Z) from M(Z + record), "remove" that of M(Z + record) from M(Z). With s = L / sigma, kappa = beta / lambda:
+"add" is the divergence of M(Z) from M(Z + record), "remove" that of M(Z + record) from M(Z). With s = L / sigma and
+kappa = beta / lambda the losses are
 
-Gaussian               N(s^2/2, s^2) in both directions.
-Objective perturbation the paper: -log(1 - kappa) + s^2/2 + |N(0, s^2)| in both directions, for kappa < 1.
-                       refined: add s^2/2 + |N(0, s^2)|, or max(0, N(s^2/2, s^2)) for monotone losses;
-                       remove log(1 + kappa) + N(s^2/2, s^2); for every kappa.
-Algorithm 1            objective perturbation plus the Gaussian of its output step.
-DP-SGD                 for the base pair (P, Q) at rate q: add (P, (1-q)P + qQ), remove ((1-q)Q + qP, Q), steps times.
+    Gaussian                N(s^2/2, s^2) in both directions
+    objective perturbation  paper: -log(1 - kappa) + s^2/2 + |N(0, s^2)| in both directions, for kappa < 1
+                            refined: add s^2/2 + |N(0, s^2)|, or max(0, N(s^2/2, s^2)) for monotone losses;
+                                     remove log(1 + kappa) + N(s^2/2, s^2); for every kappa
+    Algorithm 1             objective perturbation plus the Gaussian of its output step
+    DP-SGD                  for a base pair (P, Q) at rate q: add (P, (1-q)P + qQ), remove ((1-q)Q + qP, Q)
 
-Proof of refined. Fix the part of b orthogonal to the record's features x. With u = <b, x/|x|> the noise that gives the same minimiser
-with the record is T(u) = u - g(u), where g = f'(x.theta(u)) |x| is non-increasing, |g| <= L and -g' <= kappa, because the Hessian is
-at least lambda I. So M(Z) against M(Z + record) is T#N(0, sigma^2) against N(0, sigma^2). Put sigma = 1, h = T - id.
-*add*, e^epsilon >= 1: on the side where h >= 0 the integral of [phi(u) - e^epsilon phi(u + h)(1 + h')]_+ is at most that of the
-constant h = s, which is H(epsilon; s), and likewise where h <= 0: together 2 H, or H if h keeps one sign (monotone losses); for
-smaller epsilon the loss s^2/2 + |N(0, s^2)| claims everything it can, and the monotone case follows by duality,
-delta_add(epsilon) = 1 - e^epsilon + e^epsilon delta_remove(-epsilon) <= 1 - e^epsilon (1 - H(0; s)).
-*remove*: with R = T^-1, r = R - id non-increasing, 1 + r' >= 1/(1 + kappa); if R(y0) = 0 and rho = -y0 then |R(y)| <= |y + rho| everywhere,
-so the integral of [phi(y) - e^epsilon phi(R) R']_+ is at most H(epsilon - log(1 + kappa); |rho|), with |rho| <= s.
+Proof of refined. Fix the part of b orthogonal to the record's features x. With u = <b, x/|x|>, the noise that gives the
+same minimiser with the record is T(u) = u - g(u), where g = f'(x.theta(u)) |x| is non-increasing, |g| <= L and
+-g' <= kappa, because the Hessian is at least lambda I. So M(Z) against M(Z + record) is T#N(0, sigma^2) against
+N(0, sigma^2). Put sigma = 1, gamma = e^epsilon, h = T - id, and H for the Gaussian profile.
+
+*add*, gamma >= 1: on the side where h >= 0 the integral of [phi(u) - gamma phi(u + h)(1 + h')]_+ is at most that of the
+constant h = s, which is H(epsilon; s), and likewise where h <= 0: 2 H together, and H if h keeps one sign (monotone
+losses). 2 H is the half-normal profile from epsilon = s^2/2 on; below, that profile is the chord from delta = 1 at
+gamma = 0, which bounds every convex profile. The monotone case at gamma < 1 is by duality
+delta_add(epsilon) = 1 - gamma + gamma delta_remove(-epsilon) <= 1 - gamma (1 - H(0; s)).
+
+*remove*: with R = T^-1, r = R - id is non-increasing and 1 + r' >= 1/(1 + kappa). If R(y0) = 0 and rho = -y0 then
+|R(y)| <= |y + rho| everywhere, so the integral of [phi(y) - gamma phi(R) R']_+ is at most
+H(epsilon - log(1 + kappa); |rho|), and |rho| <= s.
 """
 
 from functools import partial, singledispatch
@@ -36,7 +42,7 @@ from explorer.accounting.mechanisms import (
     ObjectivePerturbation,
     PoissonSubsampledGaussian,
 )
-from explorer.validation import natural
+from explorer.validation import natural, real
 
 
 class DirectedLosses(NamedTuple):
@@ -72,7 +78,7 @@ def half_normal_loss(*, sensitivity_ratio, shift=0.0):
 
 
 def rectified_normal_loss(*, sensitivity_ratio):
-    """max(0, N(s^2/2, s^2)), s = sensitivity_ratio > 0: H(epsilon; s) for epsilon >= 0, else 1 - e^epsilon (1 - H(0; s))."""
+    """max(0, N(s^2/2, s^2)), s = sensitivity_ratio > 0: H(epsilon; s) from 0 on, else 1 - e^epsilon (1 - H(0; s))."""
     log_complement = log1mexp(log_delta(0.0, sensitivity_ratio=sensitivity_ratio))
 
     def profile(epsilon):
@@ -83,56 +89,68 @@ def rectified_normal_loss(*, sensitivity_ratio):
 
 
 def poisson_subsampled_losses(log_delta_add, log_delta_remove, *, sampling_rate):
-    """The losses of a mechanism run on a Poisson sample: every record is taken independently with probability q.
+    """The losses of a mechanism that runs on a Poisson sample: each record is in it independently with probability q.
 
     With gamma = e^epsilon and the base profiles h_add, h_remove at every gamma,
 
         add     (1 - gamma (1-q)) h_add(q gamma / (1 - gamma (1-q)))   below gamma = 1/(1-q), then 0
         remove  q h_remove((gamma - (1-q)) / q)                          above gamma = 1-q, before that 1 - gamma
 
-    which are the profiles of (P, (1-q)P + qQ) and ((1-q)Q + qP, Q). A shuffled pass over the data in batches of fixed size is *not* a
-    Poisson sample, and these numbers do not hold for it.
+    which are the profiles of (P, (1-q)P + qQ) and ((1-q)Q + qP, Q). Batches of fixed size from a shuffled pass over the
+    data are *not* Poisson samples, and these numbers do not hold for them.
 
     Parameters
     ----------
-    log_delta_add, log_delta_remove : callables, log profile of the base mechanism's dominating pair in each direction, at every
-        real epsilon (nats)
+    log_delta_add, log_delta_remove : callables, log profile of the base mechanism's dominating pair in each direction,
+        at every real epsilon and both infinities (nats)
     sampling_rate : float in (0, 1], q
 
     Returns
     -------
     DirectedLosses
 
+    Raises
+    ------
+    ValueError if sampling_rate is out of range.
+
     References: Zhu, Dong, Wang 2022, Theorem 11.
     """
-    q = sampling_rate
+    q = real("sampling_rate", sampling_rate, rule="inside (0, 1]", valid=lambda x: (x > 0) & (x <= 1))
     if q == 1:
         return DirectedLosses(*map(PrivacyLossDistribution.from_profile, (log_delta_add, log_delta_remove)))
-    log_odds = np.log(q) - np.log1p(-q)
+    end = float(np.log1p(-q))  # where the losses of remove start; those of add end at -end; epsilon counts from there
 
-    # epsilon is counted from the end of the loss's range: -log(1-q), the largest loss of add; log(1-q), the least of remove
     def add(epsilon):
         below = np.minimum(epsilon, 0)
-        share = log1mexp(below)
-        with np.errstate(invalid="ignore"):
-            base = log_odds + below - share
-        return np.where(epsilon < 0, share + log_delta_add(np.where(epsilon < 0, base, np.inf)), -np.inf)
+        inside = log1mexp(below) + log_delta_add(-_unsampled(-below, q, end))
+        return np.where(epsilon < 0, inside, -np.inf)
 
     def remove(epsilon):
-        above = np.maximum(epsilon, 0)
-        inside = np.log(q) + log_delta_remove(above + log1mexp(-above) - log_odds)
-        return np.where(epsilon > 0, inside, log1mexp(np.minimum(epsilon, 0) + np.log1p(-q)))
+        inside = np.log(q) + log_delta_remove(_unsampled(np.maximum(epsilon, 0), q, end))
+        return np.where(epsilon > 0, inside, log1mexp(np.minimum(epsilon, 0) + end))
 
     return DirectedLosses(
-        PrivacyLossDistribution.from_profile(add, shift=-np.log1p(-q)),
-        PrivacyLossDistribution.from_profile(remove, shift=np.log1p(-q)),
+        PrivacyLossDistribution.from_profile(add, shift=-end), PrivacyLossDistribution.from_profile(remove, shift=end)
     )
+
+
+def _unsampled(above, q, end):
+    """log(1 + (e^(above + end) - 1) / q) = log((1 - q)(e^above - 1) / q) for above >= 0, where end = log(1 - q).
+
+    The first form is exact around 0, where a base mechanism with much noise has all its losses, the second elsewhere.
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        ratio = np.expm1(np.minimum(above, 1) + end) / q
+        far = end - np.log(q) + above + log1mexp(-above)
+        return np.where((ratio > -0.5) & (above <= 1), np.log1p(np.maximum(ratio, -0.5)), far)
 
 
 @singledispatch
 def refined_losses(mechanism):
-    """The DirectedLosses of `mechanism`: exact for Gaussian and PoissonSubsampledGaussian, the refined dominating losses (module docstring)
-    for ObjectivePerturbation and ApproximateMinimaPerturbation, at any l2_reg > 0. Raises TypeError for another mechanism.
+    """The DirectedLosses of `mechanism`: exact for Gaussian and PoissonSubsampledGaussian; for ObjectivePerturbation
+    and ApproximateMinimaPerturbation the refined dominating losses (module docstring), at any l2_reg > 0.
+
+    Raises TypeError for another mechanism.
     """
     raise TypeError(f"mechanism has no privacy loss distribution: got mechanism={mechanism!r}")
 
@@ -164,10 +182,12 @@ def _(mechanism: PoissonSubsampledGaussian):
 
 @singledispatch
 def hockey_stick_losses(mechanism):
-    """The DirectedLosses behind the paper's hockey-stick theorem, the same in both directions; for mechanisms that theorem does not
-    concern, `refined_losses`.
+    """The DirectedLosses behind the paper's hockey-stick theorem, the same in both directions; for mechanisms which
+    that theorem does not concern, `refined_losses`.
 
-    Raises BoundNotApplicable (a ValueError) if l2_reg <= smoothness. References: Redberg, Koskela, Wang 2023 (corrected).
+    Raises BoundNotApplicable (a ValueError) if l2_reg <= smoothness, TypeError for an unknown mechanism.
+
+    References: Redberg, Koskela, Wang 2023, hockey-stick theorem (corrected).
     """
     return refined_losses(mechanism)
 
@@ -190,8 +210,8 @@ class CompositionBound(ProfileBound):
 
     Parameters
     ----------
-    mechanism : Gaussian, ObjectivePerturbation, ApproximateMinimaPerturbation or PoissonSubsampledGaussian (whose `steps` are
-        composed too)
+    mechanism : Gaussian, ObjectivePerturbation, ApproximateMinimaPerturbation or PoissonSubsampledGaussian (whose
+        `steps` are composed too)
     uses : int >= 1, how often the mechanism runs on the same data
     losses : callable, mechanism to DirectedLosses: `refined_losses`, `hockey_stick_losses`, or your own
     accuracy, step : as in `PrivacyLossDistribution.from_profile`
@@ -202,8 +222,8 @@ class CompositionBound(ProfileBound):
 
     Notes
     -----
-    `PoissonSubsampledGaussian` describes Poisson sampling. Batches from a shuffled pass over the data are not Poisson samples: nothing
-    reported here holds for them.
+    `PoissonSubsampledGaussian` is about Poisson sampling. Batches from a shuffled pass over the data are not Poisson
+    samples: nothing reported here holds for them.
 
     References: Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs) and 11 (subsampling).
     """

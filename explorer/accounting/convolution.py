@@ -15,7 +15,6 @@ What is certified, in units of the tilted sum:
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -24,19 +23,6 @@ from scipy.signal import lfilter
 from explorer.accounting.discretisation import EPS
 
 _LOG_TAIL = -40.0
-
-
-class Window(NamedTuple):
-    """Losses between left and right (nats) hold the sum tilted by `tilt` but for about e^-40 at each end.
-
-    left_slope, right_slope : the Chernoff parameters that show it.
-    """
-
-    tilt: float
-    left: float
-    left_slope: float
-    right: float
-    right_slope: float
 
 
 @dataclass(frozen=True)
@@ -70,20 +56,21 @@ class TiltedProfile:
         """Log of the profile at `epsilon` (finite ndarray) moved by the error, up for sign=1, down for sign=-1; and
         whether the error is a visible part of it."""
         size = self.profile.size
-        index = np.ceil(np.clip(epsilon / self.step - self.first, 0, size)).astype(int)
-        before = epsilon - (self.first + index) * self.step
-        inside = np.minimum(index, size - 1)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            index = np.ceil(np.clip(epsilon / self.step - self.first, 0, size)).astype(int)
+            before = epsilon - (self.first + index) * self.step
+            inside = np.minimum(index, size - 1)
             scaled = np.exp(self.tilt * before) * (self.profile[inside] - self.slope[inside] * np.expm1(before))
             scaled = np.where(index < size, scaled, 0.0)
             vague = self.error > 1e-7 * scaled
-            summation = 8 * EPS * size
-            finite = np.log(np.maximum(scaled * (1 + sign * summation) + sign * self.error, 0.0))
-            return np.logaddexp(finite + self.log_scale - self.tilt * epsilon, self.log_infinity), vague
+            drift = np.clip(self.tilt * epsilon, -1e300, 1e300)
+            rounding = 4 * EPS * (2 * size + abs(self.log_scale) + np.abs(drift))  # of the recursions and exponents
+            finite = np.log(np.maximum(scaled + sign * self.error, 0.0)) + (self.log_scale - drift + sign * rounding)
+            return np.logaddexp(finite, self.log_infinity + sign * 4 * EPS), vague
 
 
 def cumulant(losses, counts, tilt):
-    """log E e^(tilt S) over finite S, the sum of counts[f] independent copies of each losses[f], for an array of tilts."""
+    """log E e^(tilt S) over finite S, the sum of counts[f] copies of each losses[f], for an array of tilts."""
     return sum(k * _cumulant(loss, tilt) for k, loss in zip(counts, losses, strict=True))
 
 
@@ -108,35 +95,49 @@ def tilted_moments(losses, counts, tilt):
 
 
 def _tilted_mass(loss, tilt):
-    return loss.mass * np.exp(tilt * loss.index * loss.step - _cumulant(loss, tilt))
+    return _tilt(loss, tilt)[0]
+
+
+def _tilt(loss, tilt):
+    """The tilted masses, and a bound on the sum of their rounding errors."""
+    used = loss.mass > 0
+    terms = tilt * loss.index[used] * loss.step, np.log(loss.mass[used]), -_cumulant(loss, tilt)
+    mass = np.zeros(loss.mass.size)
+    mass[used] = np.exp(sum(terms))
+    return mass, 2 * EPS * float(mass[used] @ (2 + sum(map(np.abs, terms))))
 
 
 def find_window(losses, counts, *, tilt):
-    """A `Window` for the sum tilted by the float `tilt`, by the best Chernoff bounds among a geometric choice."""
+    """Losses (left, right) in nats between which the sum tilted by the float `tilt` lies but for e^-40 at each end.
+
+    By the best Chernoff bounds among a geometric choice, or by the end of the sum's range.
+    """
     _, variance = tilted_moments(losses, counts, tilt)
     # the Gaussian optimum sqrt(80) / deviation, and smaller ones for rare large losses
     t = np.sqrt(-2 * _LOG_TAIL / variance) * 2.0 ** np.linspace(-8, 2, 31)
     centre = cumulant(losses, counts, np.array([tilt]))
-    right = (cumulant(losses, counts, tilt + t) - centre - _LOG_TAIL) / t
-    left = (centre - cumulant(losses, counts, tilt - t) + _LOG_TAIL) / t
-    i, j = np.argmax(left), np.argmin(right)
-    return Window(tilt, float(left[i]), float(t[i]), float(right[j]), float(t[j]))
+    right = np.min((cumulant(losses, counts, tilt + t) - centre - _LOG_TAIL) / t)
+    left = np.max((centre - cumulant(losses, counts, tilt - t) + _LOG_TAIL) / t)
+    lowest, highest = (sum(k * m.index[end] * m.step for k, m in zip(counts, losses, strict=True)) for end in (0, -1))
+    return max(float(left), lowest), min(float(right), highest)
 
 
-def convolve(losses, counts, window):
+def convolve(losses, counts, *, tilt):
     """The `TiltedProfile` of the sum of counts[f] independent copies of each losses[f], GridLosses on one step."""
-    step, tilt = losses[0].step, window.tilt
-    first, last = int(np.floor(window.left / step)), int(np.ceil(window.right / step))
-    outside = _mass_outside(losses, counts, window, first * step, last * step)
+    step = losses[0].step
+    left, right = find_window(losses, counts, tilt=tilt)
+    first, last = int(np.floor(left / step)), int(np.ceil(right / step))
+    outside = 2 * 2.01 * np.exp(_LOG_TAIL)  # two ends; once for what is missing, once for what wraps around
+    tilted, roundings = zip(*(_tilt(loss, tilt) for loss in losses), strict=True)
     if sum(counts) == 1:
-        mass, error_norm = np.zeros(last - first + 1), 0.0
-        inside = (losses[0].index >= first) & (losses[0].index <= last) & (losses[0].mass > 0)
-        mass[losses[0].index[inside] - first] = _tilted_mass(losses[0], tilt)[inside]
+        index = losses[0].index - first
+        inside = (index >= 0) & (index <= last - first)
+        mass, error = np.bincount(index[inside], tilted[0][inside], minlength=last - first + 1), roundings[0]
     else:
         length = next_fast_len(last - first + 1, real=True)
-        folded = [np.bincount(m.index % length, _tilted_mass(m, tilt), minlength=length) for m in losses]
-        mass, error_norm = _power_product(folded, counts, length)
-        mass = np.roll(mass, -(first % length))
+        folded = [np.bincount(m.index % length, w, minlength=length) for m, w in zip(losses, tilted, strict=True)]
+        mass, error_norm = _power_product(folded, counts, length, roundings)
+        mass, error = np.roll(mass, -(first % length)), error_norm * _weight_norm(length, step, tilt)
     profile, slope = _suffix_sums(mass, step, tilt)
     return TiltedProfile(
         step=step,
@@ -145,26 +146,17 @@ def convolve(losses, counts, window):
         log_scale=float(cumulant(losses, counts, tilt)),
         profile=profile,
         slope=slope,
-        error=error_norm * _weight_norm(mass.size, step, tilt) + outside,
+        error=error + outside,
         log_infinity=_log_infinity(losses, counts),
     )
 
 
-def _mass_outside(losses, counts, window, left, right):
-    """What Chernoff proves about these very losses, once for each end (and once more for wrap-around and rounding)."""
-    at = window.tilt + np.array([-window.left_slope, 0.0, window.right_slope])
-    below, centre, above = cumulant(losses, counts, at)
-    low = below - centre + window.left_slope * left
-    high = above - centre - window.right_slope * right
-    return float(2 * (np.exp(min(low, 0.0)) + np.exp(min(high, 0.0))))
-
-
-def _power_product(masses, counts, length):
+def _power_product(masses, counts, length, roundings):
     """The circular convolution of each masses[f] counts[f] times with itself and all others, and its l2 error."""
-    eta = 8 * EPS * (np.log2(length) + 8)
-    product, modulus, sensitivity = 1.0, 1.0, eta
-    for mass, count in zip(masses, counts, strict=True):
-        transform = rfft(mass)
+    fft_error = 8 * EPS * (np.log2(length) + 8)
+    product, modulus, sensitivity = 1.0, 1.0, fft_error
+    for mass, count, rounding in zip(masses, counts, roundings, strict=True):
+        transform, eta = rfft(mass), fft_error + rounding
         bound = np.abs(transform) + eta
         product = product * _power(transform, count)
         modulus = modulus * _power(bound, count)
@@ -186,7 +178,7 @@ def _power(z, count):
 
 
 def _suffix_sums(mass, step, tilt):
-    """sum_{j > i} m_j (1 - e^(x_i - x_j)) e^(tilt (x_i - x_j)) and sum_{j >= i} m_j e^((1 + tilt)(x_i - x_j)) for each i.
+    """Sums over y > x of m(y) (1 - e^(x-y)) e^(tilt (x-y)), and over y >= x of m(y) e^((1 + tilt)(x-y)), at each x.
 
     Both by recursion from the right, in positive terms.
     """

@@ -24,11 +24,13 @@ cells: each cell's chord then is below its own line. The minorant is the lower c
 Both differ from h by O(step^2) where the loss has a bounded density; an atom must lie on a knot, else it costs O(step).
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 EPS = np.finfo(float).eps
+SMALLEST_STEP = 1e-18  # nats; losses closer than that are not told apart
 _INNER = (0.375, 0.625)  # a and b as shares of a cell; binary fractions keep them exact
 _LEFT_TAIL = 1e-12  # mass of small losses that may be moved: it costs that much *relative* to delta
 _RIGHT_TAIL = 1e-40  # mass of large losses that may become infinite: an absolute cost
@@ -55,7 +57,7 @@ def minorant(log_delta, knots, *, step, relative_error):
 
     Parameters
     ----------
-    log_delta : callable, elementwise on float arrays, the log of a privacy profile at every real epsilon and +inf (nats)
+    log_delta : callable, elementwise on float arrays, log of a privacy profile at every real epsilon and +inf (nats)
     knots : increasing ndarray of at least two ints, grid points in units of the step
     step : float > 0, of at most 24 significant bits, so that the grid points are exact
     relative_error : float; exp(log_delta) is trusted up to a factor 1 +- relative_error (1 + |log_delta|)
@@ -76,7 +78,7 @@ def minorant(log_delta, knots, *, step, relative_error):
     origin = base[0] - slope[0] * (1 + to_first[0]) - 4 * error[0] / (to_second - to_first)[0]
     values = np.minimum(np.append(at_left, np.inf), np.insert(at_right, 0, np.inf))
     floor, _ = _values(log_delta, np.array([np.inf]), relative_error)
-    _end_at(values, at_right, float(np.nan_to_num(floor[0])) * (1 - relative_error))
+    _end_at(values, at_right, float(floor[0]) * (1 - relative_error))
     return GridLoss(step, knots, *convex_masses(values, knots, origin=origin, step=step, rounding=-4 * EPS))
 
 
@@ -89,8 +91,18 @@ def _end_at(values, at_right, floor):
         values[end - 1] = floor
 
 
-def _values(log_delta, epsilon, relative_error):
+def evaluate(log_delta, epsilon):
+    """log_delta at the float array `epsilon`, at most 0; raises ValueError where it is nan."""
+    epsilon = np.asarray(epsilon, float)
     log_value = np.minimum(log_delta(epsilon), 0.0)
+    if np.isnan(log_value).any():
+        where = float(epsilon[np.isnan(log_value)][0])
+        raise ValueError(f"log_delta must be a number at every epsilon: got nan at epsilon={where!r}")
+    return log_value
+
+
+def _values(log_delta, epsilon, relative_error):
+    log_value = evaluate(log_delta, epsilon)
     value = np.exp(log_value)
     return value, np.where(value > 0, relative_error * value * (1 - np.maximum(log_value, -1e3)), 0.0)
 
@@ -107,9 +119,10 @@ def convex_masses(values, knots, *, origin, step, rounding):
         kept, gap = values[keep], np.diff(knots[keep]) * step
         fall = -np.diff(kept)
         slope_before = np.concatenate([[origin - kept[0]], fall / -np.expm1(-gap)])  # times -gamma
-        slope_after = np.append(fall / np.expm1(gap), 0.0)
+        with np.errstate(over="ignore"):
+            slope_after = np.append(fall / np.expm1(gap), 0.0)
         mass = slope_before - slope_after
-        above_chord = mass < 0  # never a vertex of the envelope, whatever else is removed
+        above_chord = mass <= 0  # never a vertex of the envelope, whatever else is removed
         if not above_chord.any() or keep.size == 1:
             break
         keep = keep[~above_chord] if not above_chord.all() else keep[-1:]
@@ -125,20 +138,22 @@ def find_support(log_delta, *, relative_error, cells=1024):
     Whatever range is used, `majorant` and `minorant` are valid: mass below the range moves up to its left end or is
     dropped, mass above it becomes infinite or is dropped.
     """
-    size = np.geomspace(1e-18, 1e6, 481)
+    size = np.geomspace(1e-18, 1e14, 641)
     losses = np.concatenate([-size[::-1], [0.0], size])
     value, _ = _values(log_delta, losses, relative_error)
     left_tail = max(_LEFT_TAIL, 10 * relative_error)
     low = losses[max(np.count_nonzero(1 - value <= left_tail) - 1, 0)]
     high = losses[min(np.count_nonzero(value - value[-1] > _RIGHT_TAIL), losses.size - 1)]
-    for _ in range(20):
+    if high <= low:
+        raise ValueError("log_delta must not be 0 everywhere: such a loss is infinite with probability 1")
+    for _ in range(40):
         step = (high - low) / cells
         losses = low + step * np.arange(cells + 1)
         value, _ = _values(log_delta, losses, relative_error)
         mass, infinity_mass = convex_masses(value, np.arange(cells + 1), origin=1.0, step=step, rounding=0.0)
         first = max(np.searchsorted(np.cumsum(mass), left_tail) - 1, 0)
         last = max(min(np.count_nonzero(value - value[-1] > _RIGHT_TAIL), cells), first + 1)
-        if last - first > 0.7 * cells or step <= 4 * EPS * max(abs(low), abs(high)):
+        if last - first > 0.7 * cells or step <= max(4 * EPS * max(abs(low), abs(high)), SMALLEST_STEP):
             break
         low, high = losses[first], losses[last]
     return GridLoss(step, losses / step, mass, infinity_mass)
@@ -160,11 +175,11 @@ def choose_knots(coarse, *, step, offset, tilt):
         outer = np.maximum(outer, np.minimum(np.cumsum(weight)[1:], np.cumsum(weight[::-1])[::-1][:-1]))
     widest = max(min(8 * coarse.step, 1.0) / step, 1.0)
     stride = 2 ** np.floor(np.log2(np.clip((1e-3 / np.maximum(outer, 1e-300)) ** 0.25, 1, widest))).astype(int)
-    ends = (x - offset) / step
+    ends = (x - offset) / step + np.linspace(-1, 1, x.size)  # a step more at either end
     runs = np.concatenate([[0], np.flatnonzero(np.diff(stride)) + 1, [stride.size]])
     pieces = [
         np.arange(int(np.floor(ends[i] / stride[i])), int(np.ceil(ends[j] / stride[i])) + 1) * stride[i]
-        for i, j in zip(runs[:-1], runs[1:], strict=True)
+        for i, j in pairwise(runs)
     ]
     knots = np.sort(np.concatenate(pieces), kind="stable")
     return knots[np.diff(knots, prepend=knots[0] - 1) > 0]
