@@ -15,6 +15,7 @@ from explorer.accounting.composition import (
     DirectedLosses,
     hockey_stick_losses,
     poisson_subsampled_losses,
+    profile_losses,
     refined_losses,
 )
 from explorer.accounting.conversion import CanonneKamathSteinke, Mironov, Optimum
@@ -87,5 +88,6 @@ __all__ = [
     "hockey_stick_losses",
     "poisson_subsampled_gaussian_rdp",
     "poisson_subsampled_losses",
+    "profile_losses",
     "refined_losses",
 ]

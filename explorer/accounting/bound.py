@@ -94,9 +94,15 @@ def private_root(excess, low, high, *, xtol=1e-300):
     low, high : float
     xtol : float > 0, absolute tolerance, for roots near 0
     """
+
     # Aim a little on the private side, so that the first root found usually is private; where there is no guarantee at
     # all (excess is infinite) any positive number keeps brentq's bracket.
-    root = brentq(lambda x: min(float(excess(x)), 1e6) + _MARGIN, low, high, xtol=xtol, rtol=1e-13)
+    def aim(x):
+        return min(float(excess(x)), 1e6) + _MARGIN
+
+    if aim(high) > 0:
+        return float(high)
+    root = brentq(aim, low, high, xtol=xtol, rtol=1e-13)
     step = np.spacing(root)
     while root < high and excess(root) > 0:
         root, step = root + step, 2 * step

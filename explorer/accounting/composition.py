@@ -10,20 +10,9 @@ kappa = beta / lambda the losses are
     Algorithm 1             objective perturbation plus the Gaussian of its output step
     DP-SGD                  for a base pair (P, Q) at rate q: add (P, (1-q)P + qQ), remove ((1-q)Q + qP, Q)
 
-Proof of refined. Fix the part of b orthogonal to the record's features x. With u = <b, x/|x|>, the noise that gives the
-same minimiser with the record is T(u) = u - g(u), where g = f'(x.theta(u)) |x| is non-increasing, |g| <= L and
--g' <= kappa, because the Hessian is at least lambda I. So M(Z) against M(Z + record) is T#N(0, sigma^2) against
-N(0, sigma^2). Put sigma = 1, gamma = e^epsilon, h = T - id, and H for the Gaussian profile.
-
-*add*, gamma >= 1: on the side where h >= 0 the integral of [phi(u) - gamma phi(u + h)(1 + h')]_+ is at most that of the
-constant h = s, which is H(epsilon; s), and likewise where h <= 0: 2 H together, and H if h keeps one sign (monotone
-losses). 2 H is the half-normal profile from epsilon = s^2/2 on; below, that profile is the chord from delta = 1 at
-gamma = 0, which bounds every convex profile. The monotone case at gamma < 1 is by duality
-delta_add(epsilon) = 1 - gamma + gamma delta_remove(-epsilon) <= 1 - gamma (1 - H(0; s)).
-
-*remove*: with R = T^-1, r = R - id is non-increasing and 1 + r' >= 1/(1 + kappa). If R(y0) = 0 and rho = -y0 then
-|R(y)| <= |y + rho| everywhere, so the integral of [phi(y) - gamma phi(R) R']_+ is at most
-H(epsilon - log(1 + kappa); |rho|), and |rho| <= s.
+The refined losses are proved in `explorer.accounting.refined`. Any other bound composes through its profile
+(`profile_losses`): a bound on both directions at epsilon >= 0 is one at every real epsilon, by the duality
+delta_add(epsilon) = 1 - e^epsilon + e^epsilon delta_remove(-epsilon).
 """
 
 from functools import partial, singledispatch
@@ -42,7 +31,8 @@ from explorer.accounting.mechanisms import (
     ObjectivePerturbation,
     PoissonSubsampledGaussian,
 )
-from explorer.validation import natural, real
+from explorer.accounting.refined import dual_log_delta, monotone_log_delta
+from explorer.validation import instance, natural, real
 
 
 class DirectedLosses(NamedTuple):
@@ -79,12 +69,7 @@ def half_normal_loss(*, sensitivity_ratio, shift=0.0):
 
 def rectified_normal_loss(*, sensitivity_ratio):
     """max(0, N(s^2/2, s^2)), s = sensitivity_ratio > 0: H(epsilon; s) from 0 on, else 1 - e^epsilon (1 - H(0; s))."""
-    log_complement = log1mexp(log_delta(0.0, sensitivity_ratio=sensitivity_ratio))
-
-    def profile(epsilon):
-        above = log_delta(np.maximum(epsilon, 0), sensitivity_ratio=sensitivity_ratio)
-        return np.where(epsilon < 0, log1mexp(np.minimum(epsilon, 0) + log_complement), above)
-
+    profile = partial(monotone_log_delta, sensitivity_ratio=sensitivity_ratio)
     return PrivacyLossDistribution.from_profile(profile)
 
 
@@ -205,6 +190,35 @@ def _(mechanism: ApproximateMinimaPerturbation):
     return DirectedLosses(loss, loss)
 
 
+def profile_losses(mechanism, *, bound):
+    """The DirectedLosses that any bound on objective perturbation gives: functools.partial(profile_losses, bound=...)
+    is what `CompositionBound` takes as its `losses`.
+
+    Parameters
+    ----------
+    mechanism : ObjectivePerturbation, or ApproximateMinimaPerturbation, whose output step is composed too
+    bound : callable, ObjectivePerturbation to PrivacyBound; where the bound also has `log_delta_add` and
+        `log_delta_remove`, at every real epsilon, each direction is composed on its own
+
+    Raises
+    ------
+    What `bound` raises; TypeError for another mechanism.
+    """
+    if isinstance(mechanism, ApproximateMinimaPerturbation):
+        return profile_losses(mechanism.objective, bound=bound).compose(refined_losses(mechanism.output_step))
+    proof = bound(instance("mechanism", mechanism, (ObjectivePerturbation, ApproximateMinimaPerturbation)))
+    if hasattr(proof, "log_delta_add"):
+        profiles = proof.log_delta_add, proof.log_delta_remove
+        return DirectedLosses(*map(PrivacyLossDistribution.from_profile, profiles))
+
+    def both(epsilon):
+        log_delta = proof.log_delta(np.abs(epsilon))
+        return np.where(epsilon < 0, dual_log_delta(np.minimum(epsilon, 0), log_delta), log_delta)
+
+    loss = PrivacyLossDistribution.from_profile(both)
+    return DirectedLosses(loss, loss)
+
+
 class CompositionBound(ProfileBound):
     """The privacy of `uses` runs of a mechanism by its privacy loss distributions: the larger of add and remove.
 
@@ -213,7 +227,8 @@ class CompositionBound(ProfileBound):
     mechanism : Gaussian, ObjectivePerturbation, ApproximateMinimaPerturbation or PoissonSubsampledGaussian (whose
         `steps` are composed too)
     uses : int >= 1, how often the mechanism runs on the same data
-    losses : callable, mechanism to DirectedLosses: `refined_losses`, `hockey_stick_losses`, or your own
+    losses : callable, mechanism to DirectedLosses: `refined_losses`, `hockey_stick_losses`, `profile_losses` with a
+        bound filled in, or your own
     accuracy, step : as in `PrivacyLossDistribution.from_profile`
 
     Attributes
