@@ -181,5 +181,7 @@ def choose_knots(coarse, *, step, offset, tilt):
         np.arange(int(np.floor(ends[i] / stride[i])), int(np.ceil(ends[j] / stride[i])) + 1) * stride[i]
         for i, j in pairwise(runs)
     ]
-    knots = np.sort(np.concatenate(pieces), kind="stable")
+    # a wide first cell, where no mass is and the profile is a line: its slope decides how much mass the minorant keeps
+    wide = int(np.ceil(min((x[-1] - x[0]) / 2, 1.0) / step))
+    knots = np.sort(np.concatenate([[pieces[0][0] - wide], *pieces]), kind="stable")
     return knots[np.diff(knots, prepend=knots[0] - 1) > 0]

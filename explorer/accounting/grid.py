@@ -79,6 +79,8 @@ def plan(factors, counts, *, accuracy, step):
     widest = max(right - left for left, right in (find_window(coarse, counts, tilt=t) for t in (0.0, tilt)))
     finest = max(1.01 * widest / MAX_POINTS, SMALLEST_STEP)
     if step is None:
+        # no grid does better than the profiles' own errors, which each use adds several times
+        accuracy += 100 * sum(k * factor.relative_error for k, factor in zip(counts, factors, strict=True))
         step, offsets = _automatic_step(factors, counts, tilt, accuracy, finest)
     elif step < finest:
         raise ValueError(f"step must be at least {finest:.3g}, else {MAX_POINTS} points do not do: got step={step!r}")
@@ -115,9 +117,9 @@ def _automatic_step(factors, counts, tilt, accuracy, finest):
         offsets, gap = _place(factors, counts, step, tilt)
         if gap <= accuracy or step <= 1.001 * finest:
             return step, offsets
-        if gap < 0.9 * least:
+        if gap < 0.5 * least:
             best, least = (step, offsets), gap
-        elif step < best[0] / 30:
+        elif best is not None and step < best[0] / 5:
             return best
         step = max(step * np.clip(np.sqrt(0.8 * accuracy / gap), 0.1, 0.5), finest)
 
