@@ -20,7 +20,9 @@ lint: .venv/test
 
 # Ratios and times measured side by side; never part of the tests.
 bench: .venv/bench
-	for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	for script in tests/benchmarks/*.py; do \
+		name=tests.benchmarks.$$(basename $$script .py); echo "== $$name"; $(BIN)/python -m $$name || exit 1; \
+	done
 
 clean:
 	rm -rf .venv

@@ -103,7 +103,7 @@ def private_root(excess, low, high, *, xtol=1e-300):
     if aim(high) > 0:
         return float(high)
     root = brentq(aim, low, high, xtol=xtol, rtol=1e-13)
-    step = np.spacing(root)
+    step = np.spacing(abs(root))
     while root < high and excess(root) > 0:
         root, step = root + step, 2 * step
     return float(min(root, high))

@@ -107,7 +107,7 @@ def _smallest(bound, mechanism_at, epsilon, delta):
     low, high = _bracket(excess)
     if high is None:
         return None
-    return float(np.exp(high if low is None else private_root(excess, low, high, xtol=1e-14)))
+    return float(np.exp(high if low is None else private_root(excess, low, high, xtol=1e-16)))
 
 
 def _bracket(excess):

@@ -101,6 +101,15 @@ def test_every_bound_calibrates_over_the_whole_range(bound, epsilon):
     assert hair.delta(epsilon) > 1e-5
 
 
+def test_the_private_side_of_a_root_below_one():
+    """The search runs in the logarithm, which is negative here; a step towards privacy must still go up."""
+    epsilon, delta = float(np.exp(6.67578125)), float(np.exp(-23))
+    family = partial(ObjectivePerturbation, l2_reg=1 + 10 / epsilon, lipschitz=1.0, smoothness=1.0)
+    got = calibrate(HockeyStickBound, family, parameter="noise_std", epsilon=epsilon, delta=delta)
+    assert 0.029 < got.value < 0.03
+    assert delta * (1 - 1e-9) <= got.delta <= delta
+
+
 def test_frontier_is_a_falling_curve_behind_a_wall():
     family = partial(ObjectivePerturbation, lipschitz=1.0, smoothness=1.0)
     target = {"epsilon": 1.0, "delta": 1e-5}

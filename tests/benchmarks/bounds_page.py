@@ -1,6 +1,6 @@
 """Recompute what a slider moves on the Bounds page, and compare one bound with a public accountant, in one run.
 
-python tests/benchmarks/bounds_page.py
+python -m tests.benchmarks.bounds_page
 """
 
 import timeit

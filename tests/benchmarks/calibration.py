@@ -1,6 +1,6 @@
 """Calibrate Algorithm 1 by the paper's rule, ours against autodp's Renyi accountant inside a scipy root, in one run.
 
-python tests/benchmarks/calibration.py
+python -m tests.benchmarks.calibration
 """
 
 import timeit

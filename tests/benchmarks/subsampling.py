@@ -1,6 +1,6 @@
 """Time to epsilon of DP-SGD over orders 2..256, ours against dp_accounting's RdpAccountant, in one run.
 
-    python tests/benchmarks/subsampling.py
+    python -m tests.benchmarks.subsampling
 
 Prints the best of several repetitions of each and their ratio; the mechanism changes a little at every repetition,
 so that nothing can be reused.
