@@ -1,5 +1,7 @@
 """One place where arguments are checked: every error names the parameter, its value and the rule it broke."""
 
+import math
+
 import numpy as np
 
 
@@ -40,6 +42,8 @@ def real(name, value, *, rule="a finite number", valid=np.isfinite):
 
 def positive(name, value):
     """`value` as a finite float > 0."""
+    if type(value) is float and 0 < value < math.inf:  # every root search builds mechanisms: skip the array for these
+        return value
     return real(name, value, rule="a finite number > 0", valid=lambda x: np.isfinite(x) & (x > 0))
 
 

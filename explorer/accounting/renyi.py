@@ -251,6 +251,7 @@ class RenyiBound(ProfileBound):
     ----------
     mechanism : Gaussian, ObjectivePerturbation, ApproximateMinimaPerturbation, PoissonSubsampledGaussian or any other
         with an `rdp_of`
+    uses : int >= 1, how often the mechanism runs on the same data; divergences of adaptive compositions add up
     orders : array_like of orders >= 1 to choose from, or None for a continuous search over alpha in (1, 10^12]
     conversion : `CanonneKamathSteinke` (default) or `Mironov`
 
@@ -262,10 +263,12 @@ class RenyiBound(ProfileBound):
     References: Redberg, Koskela, Wang 2023, RDP theorem and Algorithm 1; the conversions cite their own.
     """
 
-    def __init__(self, mechanism, *, orders=None, conversion=CanonneKamathSteinke):
+    def __init__(self, mechanism, *, uses=1, orders=None, conversion=CanonneKamathSteinke):
         self.mechanism = mechanism
+        self.uses = natural("uses", uses)
         self.conversion = conversion
-        self._rdp = rdp_of(mechanism)
+        single = rdp_of(mechanism)
+        self._rdp = single if self.uses == 1 else lambda alpha: self.uses * single(alpha)
         self.orders = None if orders is None else np.unique(order_array(np.array(list(orders))))
         if self.orders is not None and not self.orders.size:
             raise ValueError("orders must contain at least one order: got orders=[]")

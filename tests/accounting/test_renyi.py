@@ -242,3 +242,15 @@ def test_bad_curvature_dimension_and_exponent():
     for bad in (1, 0.5, np.inf, np.nan):
         with pytest.raises(ValueError, match="hoelder_p must be a finite number > 1: got hoelder_p="):
             linearised_rdp(2, sensitivity_ratio=1, curvature_ratio=0.1, hoelder_p=bad)
+
+
+def test_uses_add_up():
+    mechanism = ObjectivePerturbation(noise_std=8, l2_reg=10, lipschitz=1, smoothness=1)
+    alpha = np.array([1.0, 1.5, 8.0, np.inf])
+    np.testing.assert_array_equal(RenyiBound(mechanism, uses=7).rdp(alpha), 7 * RenyiBound(mechanism).rdp(alpha))
+    gaussian = Gaussian(noise_std=8, sensitivity=np.sqrt(7))
+    composed = RenyiBound(Gaussian(noise_std=8), uses=7).epsilon(1e-5)
+    assert composed == pytest.approx(RenyiBound(gaussian).epsilon(1e-5), rel=1e-12)
+    for bad in (0, -1, 1.5, "many"):
+        with pytest.raises(ValueError, match="uses must be an integer >= 1: got uses="):
+            RenyiBound(mechanism, uses=bad)
