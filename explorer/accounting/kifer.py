@@ -33,4 +33,4 @@ class KiferBound(ProfileBound):
         m = self.mechanism
         with np.errstate(over="ignore", invalid="ignore"):
             tail = np.log(2) - epsilon * (epsilon / m.sensitivity_ratio**2 - 4) / 8
-        return np.where(m.l2_reg * epsilon >= 2 * m.smoothness, np.minimum(tail, 0), 0.0)[()]
+            return np.where(m.l2_reg * epsilon >= 2 * m.smoothness, np.minimum(tail, 0), 0.0)[()]

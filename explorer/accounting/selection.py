@@ -47,7 +47,7 @@ from explorer.accounting.bound import PrivacyBound, ProfileBound
 from explorer.accounting.conversion import CanonneKamathSteinke
 from explorer.accounting.logspace import log1mexp
 from explorer.accounting.renyi import RenyiBound
-from explorer.validation import epsilon_array, instance, natural, positive, real
+from explorer.validation import epsilon_array, instance, natural, order_array, positive, real
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +189,7 @@ class SelectionRenyiBound(RenyiBound):
         self._rdp = self._selected_rdp
 
     def _selected_rdp(self, alpha):
-        alpha = np.asarray(alpha, float)
+        alpha = order_array(alpha)
         excess = alpha - 1
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             log_moment = np.log(self.runs.mean) + excess * (self.base.rdp(alpha) + self._rank_cost(alpha))

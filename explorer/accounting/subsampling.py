@@ -192,8 +192,10 @@ def _last_true(condition, low, high):
 
 @rdp_of.register
 def _(mechanism: PoissonSubsampledGaussian):
-    m = mechanism
-    return lambda alpha: (
-        m.steps
-        * poisson_subsampled_gaussian_rdp(alpha, noise_multiplier=m.noise_multiplier, sampling_rate=m.sampling_rate)
-    )
+    ratios = {"noise_multiplier": mechanism.noise_multiplier, "sampling_rate": mechanism.sampling_rate}
+
+    def rdp(alpha):
+        with np.errstate(over="ignore"):
+            return mechanism.steps * poisson_subsampled_gaussian_rdp(alpha, **ratios)
+
+    return rdp
