@@ -33,7 +33,7 @@ from explorer.accounting.bound import ProfileBound
 from explorer.accounting.gaussian import half_normal_log_delta, log_delta
 from explorer.accounting.logspace import log1mexp
 from explorer.accounting.mechanisms import ObjectivePerturbation
-from explorer.accounting.renyi import half_normal_rdp, normal_rdp
+from explorer.accounting.renyi import half_normal_rdp, linearised_add_rdp, normal_rdp
 from explorer.validation import epsilon_array, instance, order_array, positive
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -106,39 +106,8 @@ def monotone_rdp(alpha, *, sensitivity_ratio):
     return np.where(is_near, near, np.where(np.isposinf(alpha), np.inf, far))[()]
 
 
-def linearised_rdp(alpha, *, sensitivity_ratio, curvature_ratio):
-    """s^2/2 + (alpha-1) s^2 / (2 (1-2t)) - log(1-2t) / (2 (alpha-1)), t = (alpha-1) kappa: "add", by linearisation.
-
-    Parameters
-    ----------
-    alpha : array_like, any shape, >= 1
-    sensitivity_ratio, curvature_ratio : floats > 0, s = L / sigma and kappa = beta / lambda
-
-    Returns
-    -------
-    ndarray of alpha's shape, nats; infinity, no bound, where t >= 1/2. The limit at alpha = 1 is s^2/2 + kappa.
-
-    Raises
-    ------
-    ValueError for alpha < 1.
-
-    References: the appendix of Redberg, Koskela, Wang 2023 linearises too, and needs Hoelder's inequality and an
-    order q > 1 of it; given the orthogonal noise the moment is a Gaussian integral, which is smaller for every q.
-    """
-    s, kappa = sensitivity_ratio, curvature_ratio
-    excess = order_array(alpha) - 1
-    with np.errstate(over="ignore"):
-        twice = 2 * excess * kappa
-    valid = twice < 1
-    twice = np.where(valid, twice, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        log_term = np.where(twice > 0, -np.log1p(-twice) / twice, 1.0) * kappa
-        bound = s * s / 2 + excess * s * s / (2 * (1 - twice)) + log_term
-    return np.where(valid, bound, np.inf)[()]
-
-
 def remove_rdp(alpha, *, sensitivity_ratio, curvature_ratio):
-    """log(1 + kappa) + alpha s^2/2: "remove". Parameters, returns and errors as for `linearised_rdp`."""
+    """log(1 + kappa) + alpha s^2/2: "remove". Parameters, returns and errors as for `linearised_add_rdp`."""
     return np.log1p(curvature_ratio) + normal_rdp(alpha, sensitivity_ratio=sensitivity_ratio)
 
 
@@ -205,7 +174,7 @@ class RefinedBound(DirectionalBound):
     def rdp_add(self, alpha):
         """Renyi divergence of order alpha (>= 1) in the "add" direction: its loss's, or linearised where smaller."""
         own = monotone_rdp if self.mechanism.monotone_loss else half_normal_rdp
-        linearised = linearised_rdp(alpha, sensitivity_ratio=self._s, curvature_ratio=self._kappa)
+        linearised = linearised_add_rdp(alpha, sensitivity_ratio=self._s, curvature_ratio=self._kappa)
         return np.minimum(own(alpha, sensitivity_ratio=self._s), linearised)
 
     def rdp_remove(self, alpha):

@@ -147,8 +147,8 @@ def linearised_add_rdp(alpha, *, sensitivity_ratio, curvature_ratio):
     """
     s, kappa = positive("sensitivity_ratio", sensitivity_ratio), positive("curvature_ratio", curvature_ratio)
     excess = order_array(alpha) - 1
-    room = 1 - 2 * excess * kappa
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        room = 1 - 2 * excess * kappa
         shift = np.where(room > 0, excess * s * s / (2 * room), np.inf)
         return (s * s / 2 + shift + kappa * _log1p_ratio(2 * excess * kappa))[()]
 

@@ -12,8 +12,8 @@ from scipy.stats import norm
 
 from explorer.accounting import HockeyStickBound, KiferBound, ObjectivePerturbation, RefinedBound
 from explorer.accounting.gaussian import half_normal_log_delta
-from explorer.accounting.refined import linearised_rdp, monotone_log_delta, monotone_rdp, remove_rdp
-from explorer.accounting.renyi import half_normal_rdp, normal_rdp
+from explorer.accounting.refined import monotone_log_delta, monotone_rdp, remove_rdp
+from explorer.accounting.renyi import half_normal_rdp, linearised_add_rdp, normal_rdp
 from tests.accounting.maps import inverse, random_map, renyi
 from tests.accounting.strategies import epsilons, log_uniform, mechanisms
 
@@ -52,7 +52,7 @@ def test_reference_rdp(bounds_reference):
     smaller = set()
     for row in bounds_reference["rdp_refined"]:
         s, kappa, alpha = row["L"] / row["sigma"], row["beta"] / row["lam"], row["alpha"]
-        linearised = linearised_rdp(alpha, sensitivity_ratio=s, curvature_ratio=kappa)
+        linearised = linearised_add_rdp(alpha, sensitivity_ratio=s, curvature_ratio=kappa)
         for column, own in (("add", half_normal_rdp), ("add_monotone", monotone_rdp)):
             candidates = own(alpha, sensitivity_ratio=s), linearised
             smaller.add((column, int(np.argmin(candidates))))
@@ -127,11 +127,11 @@ def test_linearised_rdp_is_a_gaussian_integral():
         return norm.pdf(u) * np.exp((alpha - 1) * (s * s / 2 + s * u + kappa * u * u))
 
     expected = np.log(quad(integrand, -40, 40, points=[0, 5], limit=200)[0]) / (alpha - 1)
-    got = linearised_rdp(alpha, sensitivity_ratio=s, curvature_ratio=kappa)
+    got = linearised_add_rdp(alpha, sensitivity_ratio=s, curvature_ratio=kappa)
     assert got == pytest.approx(expected, rel=1e-9)
-    assert linearised_rdp(1, sensitivity_ratio=s, curvature_ratio=kappa) == s * s / 2 + kappa
-    assert linearised_rdp(1 + 1e-12, sensitivity_ratio=s, curvature_ratio=kappa) == pytest.approx(s * s / 2 + kappa)
-    assert linearised_rdp(1 + 0.5 / kappa, sensitivity_ratio=s, curvature_ratio=kappa) == np.inf
+    assert linearised_add_rdp(1, sensitivity_ratio=s, curvature_ratio=kappa) == s * s / 2 + kappa
+    assert linearised_add_rdp(1 + 1e-12, sensitivity_ratio=s, curvature_ratio=kappa) == pytest.approx(s * s / 2 + kappa)
+    assert linearised_add_rdp(1 + 0.5 / kappa, sensitivity_ratio=s, curvature_ratio=kappa) == np.inf
 
 
 @pytest.mark.parametrize("monotone", [False, True])
