@@ -145,7 +145,7 @@ def test_mass_at_infinity_composes_exactly(uses):
     ratio = s * np.sqrt(uses)
     epsilon = ratio**2 / 2 + ratio * np.linspace(-4, 6, 21)
     kept = np.exp(uses * np.log1p(-lost))
-    exact = 1 - kept + kept * np.exp(log_delta(epsilon, sensitivity_ratio=ratio))
+    exact = -np.expm1(uses * np.log1p(-lost)) + kept * np.exp(log_delta(epsilon, sensitivity_ratio=ratio))
     loss = PrivacyLossDistribution.from_profile(profile).self_compose(uses)
     low, high = loss.delta_interval(epsilon)
     assert (low <= exact).all()

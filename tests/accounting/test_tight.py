@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.integrate import trapezoid
 from scipy.special import expit
 
 import explorer.accounting
@@ -225,7 +226,7 @@ def test_no_map_exceeds_the_bound(seed, s, kappa, epsilon, monotone):
 
 def hockey_stick_of_densities(log_p, log_q, theta, epsilon):
     """int [p - e^epsilon q]_+ by the trapezoid rule on a fine grid."""
-    return np.trapezoid(np.maximum(np.exp(log_p) - np.exp(epsilon + log_q), 0), theta)
+    return trapezoid(np.maximum(np.exp(log_p) - np.exp(epsilon + log_q), 0), theta)
 
 
 INSTANCES = {  # f', f'' of a loss with L = beta' = 1, and whether f' keeps one sign
@@ -251,7 +252,7 @@ def test_exact_output_density_in_one_dimension(name, others, sigma, l2_reg):
         return -0.5 * (gradient / sigma) ** 2 - 0.5 * np.log(2 * np.pi * sigma**2) + np.log(hessian)
 
     without, with_record = log_density(others), log_density([*others, 1.0])
-    assert np.trapezoid(np.exp(without), theta) == pytest.approx(1, abs=1e-7)
+    assert trapezoid(np.exp(without), theta) == pytest.approx(1, abs=1e-7)
     bound = TightBound(
         ObjectivePerturbation(
             noise_std=sigma, l2_reg=l2_reg, lipschitz=1, smoothness=smoothness, monotone_loss=monotone
