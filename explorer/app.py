@@ -13,7 +13,7 @@ PAGES = {"Bounds": BoundsView, "Fit": FitView}
 def build():
     """The whole app for one session, as a panel_material_ui.Page."""
     views = {name: view() for name, view in PAGES.items()}
-    projector = pmui.Switch(label="Projector", name="projector", description="Large type and thick lines.")
+    projector = pmui.Switch(label="Projector", description="Large type and thick lines.")
     tabs = pmui.Tabs(*views.items(), name="pages", sizing_mode="stretch_width", styles={"visibility": "hidden"})
     page = pmui.Page(title="Objective perturbation explorer", header=[pn.layout.HSpacer(), projector], main=[tabs])
 

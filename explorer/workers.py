@@ -7,10 +7,11 @@ deep in a library the job is; a process that dies takes nothing else with it.
 
 import multiprocessing
 import os
+import queue
 import sys
 import threading
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 _POLL_SECONDS = 0.05
 
@@ -62,16 +63,23 @@ class WorkerPool:
     def __init__(self, *, max_workers=None, max_queued=32):
         self.max_workers = max_workers or os.cpu_count() or 1
         self._room = threading.BoundedSemaphore(self.max_workers + max_queued)
-        self._threads = ThreadPoolExecutor(self.max_workers, thread_name_prefix="explorer-job")
+        self._waiting = queue.SimpleQueue()
         self._context = _process_context()
+        # Daemons, like the processes they start: a program that ends does not wait for its jobs.
+        for _ in range(self.max_workers):
+            threading.Thread(target=self._serve, name="explorer-job", daemon=True).start()
 
     def submit(self, function, /, **arguments):
         """Queue function(report=..., **arguments), both picklable; returns a Job or raises PoolFull."""
         if not self._room.acquire(blocking=False):
             raise PoolFull("the worker pool is full: wait until a running fit has finished, then try again")
         job = Job(function, arguments)
-        self._threads.submit(self._run, job)
+        self._waiting.put(job)
         return job
+
+    def _serve(self):
+        while True:
+            self._run(self._waiting.get())
 
     def _run(self, job):
         try:

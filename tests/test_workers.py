@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +95,8 @@ def test_full_pool_refuses_and_recovers(pool):
 
 def test_one_pool_for_all_sessions():
     assert shared_pool() is shared_pool()
+
+
+def test_a_program_that_ends_does_not_wait_for_its_jobs():
+    code = "from explorer.workers import WorkerPool; from tests.test_workers import sleep; WorkerPool().submit(sleep)"
+    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], check=True, timeout=0.9 * PATIENCE)

@@ -75,7 +75,6 @@ class BoundsView(PageView):
         presets = [
             pmui.Button(
                 label=name,
-                name=f"preset: {name}",
                 variant="outlined",
                 size="small",
                 description=f"{name}: {_symbols(values)}",

@@ -29,12 +29,11 @@ def log_slider(state, name):
 
     Returns
     -------
-    pmui.Row of the slider (named f"{name}_slider") and the field (named f"{name}_input")
+    pmui.Row of the slider and the field
     """
     parameter = state.param[name]
     low, high = np.log10(parameter.bounds)
     slider = LiveSlider(
-        name=f"{name}_slider",
         label=parameter.label,
         description=parameter.doc,
         start=low,
@@ -79,7 +78,6 @@ def number_field(state, name):
     parameter = state.param[name]
     low, high = parameter.bounds
     field = pmui.TextInput(
-        name=f"{name}_input",
         label=parameter.label.split()[0],
         value=_text(getattr(state, name)),
         width=110,

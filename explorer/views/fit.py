@@ -67,13 +67,11 @@ class FitView(PageView):
         self.threshold = add_mark(plot, "width")
         plot.legend.visible = False
         super().__init__(plot, **params)
-        self.progress = pmui.LinearProgress(
-            value=0, variant="determinate", visible=False, sizing_mode="stretch_width", name="fit_progress"
-        )
+        self.progress = pmui.LinearProgress(value=0, variant="determinate", visible=False, sizing_mode="stretch_width")
         self.status = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="fit_status")
-        self.run_button = pmui.Button(label="Train", name="fit_run", variant="contained", on_click=self.run)
+        self.run_button = pmui.Button(label="Train", variant="contained", on_click=self.run)
         self.cancel_button = pmui.Button(
-            label="Cancel", name="fit_cancel", variant="outlined", disabled=True, on_click=lambda _: self.cancel()
+            label="Cancel", variant="outlined", disabled=True, on_click=lambda _: self.cancel()
         )
         self.state.param.watch(self._forget, [name for name in self.state.param if name != "name"])
         self._forget()
