@@ -22,7 +22,7 @@ FLAGS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while Playwright is open, no other test can run an event loop
 def chromium():
     path = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
     if not os.access(path, os.X_OK):
@@ -36,7 +36,7 @@ def chromium():
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server():
     """`python -m explorer` on a free port, as a user starts it; yields its address."""
     with socket.socket() as probe:
