@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import erf, log_ndtr
 
 from explorer.accounting.bound import ProfileBound
-from explorer.accounting.logspace import log1mexp, log_mills_difference, log_normal_density
+from explorer.accounting.logspace import from_either_side, log1mexp, log_mills_difference, log_normal_density
 from explorer.accounting.mechanisms import Gaussian, ObjectivePerturbation
 from explorer.validation import epsilon_array, instance, positive
 
@@ -34,8 +34,8 @@ def log_delta(epsilon, *, sensitivity_ratio):
     direct, complement = _log_profile_and_complement(e, positive("sensitivity_ratio", sensitivity_ratio))
     # H(-e) = 1 - e^-e (1 - H(e)) = (1 - e^-e) + e^-e H(e): positive terms only, like H itself for e >= 0.
     with np.errstate(invalid="ignore"):
-        mirrored = _exact_side(np.logaddexp(log1mexp(-e), direct - e), complement - e)
-    return np.where(epsilon < 0, mirrored, _exact_side(direct, complement))[()]
+        mirrored = from_either_side(np.logaddexp(log1mexp(-e), direct - e), complement - e)
+    return np.where(epsilon < 0, mirrored, from_either_side(direct, complement))[()]
 
 
 def half_normal_log_delta(epsilon, *, sensitivity_ratio):
@@ -59,7 +59,7 @@ def half_normal_log_delta(epsilon, *, sensitivity_ratio):
         half_mass = np.log(2) + epsilon + log_ndtr(-s)
         small = np.log(-np.expm1(epsilon) + np.exp(epsilon) * erf(s / np.sqrt(2)))
         below = np.where(half_mass > -np.log(2), small, log1mexp(np.minimum(half_mass, 0)))
-    return np.where(near < 0, below, _exact_side(np.log(2) + direct, complement))[()]
+    return np.where(near < 0, below, from_either_side(np.log(2) + direct, complement))[()]
 
 
 def _log_profile_and_complement(epsilon, s):
@@ -69,11 +69,6 @@ def _log_profile_and_complement(epsilon, s):
         direct = log_normal_density(near) + log_mills_difference(np.maximum(near, -30), s)
         complement = np.logaddexp(log_ndtr(near), epsilon + log_ndtr(-far))
     return direct, complement
-
-
-def _exact_side(direct, complement):
-    """log delta from log delta and log(1 - delta), by whichever is the smaller and so the exact one."""
-    return np.where(complement < -np.log(2), log1mexp(np.minimum(complement, 0)), direct) + 0.0
 
 
 class GaussianLowerBound(ProfileBound):

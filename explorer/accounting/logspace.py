@@ -13,6 +13,11 @@ def log1mexp(x):
         return np.where(x > -np.log(2), np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
 
 
+def from_either_side(direct, complement):
+    """log delta from log delta and log(1 - delta), elementwise, by whichever is the smaller and so the exact one."""
+    return np.where(complement < -np.log(2), log1mexp(np.minimum(complement, 0)), direct) + 0.0  # no -0.0
+
+
 def log_normal_density(x):
     """log of the standard normal density at x, elementwise."""
     with np.errstate(over="ignore"):

@@ -31,7 +31,7 @@ from scipy.special import log_ndtr, ndtr
 
 from explorer.accounting.bound import ProfileBound
 from explorer.accounting.gaussian import half_normal_log_delta, log_delta
-from explorer.accounting.logspace import log1mexp
+from explorer.accounting.logspace import from_either_side, log1mexp
 from explorer.accounting.mechanisms import ObjectivePerturbation
 from explorer.accounting.renyi import half_normal_rdp, linearised_add_rdp, normal_rdp
 from explorer.validation import epsilon_array, instance, order_array, positive
@@ -67,7 +67,7 @@ def dual_log_delta(epsilon, log_delta_reversed):
     with np.errstate(invalid="ignore"):
         complement = epsilon + log1mexp(log_delta_reversed)
         direct = np.logaddexp(log1mexp(epsilon), epsilon + log_delta_reversed)
-    return np.where(complement < -np.log(2), log1mexp(np.minimum(complement, 0)), direct) + 0.0
+    return from_either_side(direct, complement)
 
 
 def monotone_rdp(alpha, *, sensitivity_ratio):

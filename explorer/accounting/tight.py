@@ -36,7 +36,13 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from explorer.accounting.gaussian import log_delta
-from explorer.accounting.logspace import log1mexp, log_mills_difference, log_normal_density, mills_ratio
+from explorer.accounting.logspace import (
+    from_either_side,
+    log1mexp,
+    log_mills_difference,
+    log_normal_density,
+    mills_ratio,
+)
 from explorer.accounting.refined import DirectionalBound, RefinedBound, dual_log_delta
 from explorer.validation import epsilon_array
 
@@ -141,7 +147,7 @@ def _log_sum(epsilon, left, right):
     direct = np.logaddexp(_log_gain(*left), _log_gain(*right))
     between = log_ndtr(b1) + log1mexp(np.minimum(log_ndtr(-b2) - log_ndtr(b1), 0))
     complement = np.logaddexp(between, epsilon + np.logaddexp(log_ndtr(-b1 - h1), log_ndtr(-b2 - h2)))
-    return np.where(complement < -np.log(2), log1mexp(np.minimum(complement, 0)), direct)
+    return from_either_side(direct, complement)
 
 
 def _log_gain(b, h, q):
@@ -374,7 +380,7 @@ def _log_chord(epsilon, log_start, end, log_end):
         log_rest = log1mexp(epsilon - end) - log1mexp(-end)
         direct = np.logaddexp(log_rest + log_start, log_weight + log_end)
         complement = np.logaddexp(log_rest + log1mexp(log_start), log_weight + log1mexp(log_end))
-    return np.where(complement < -np.log(2), log1mexp(np.minimum(complement, 0)), direct)
+    return from_either_side(direct, complement)
 
 
 def _log_expm1(x):

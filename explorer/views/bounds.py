@@ -34,7 +34,7 @@ class BoundsView(PageView):
 
     def __init__(self, state=None, **params):
         self.state = state or BoundsState()
-        self.source = ColumnDataSource(name="bounds_curves")
+        self.source = ColumnDataSource({name: [] for name in ("epsilon", *self.state.bounds)}, name="bounds_curves")
         plot = curve_figure(
             name="bounds",
             title="Promised failure probability (lower is better)",
@@ -43,7 +43,6 @@ class BoundsView(PageView):
             x_range=Range1d(0, 1),
             y_range=Range1d(FLOOR, 0.2),
         )
-        self.source.data = {name: column.to_numpy() for name, column in self.state.curves().items()}
         tooltips = [("ε", "$x{0.000}"), ("log₁₀ δ", "$y{0.00}")]
         self.lines = {name: add_curve(plot, self.source, "epsilon", name, tooltips) for name in self.state.bounds}
         self.delta_mark, self.epsilon_mark = (add_mark(plot, dimension) for dimension in ("width", "height"))

@@ -12,6 +12,11 @@ def log_uniform(low, high):
     return st.floats(log(low), log(high)).map(exp)
 
 
+def mechanism(s, kappa, monotone=False):
+    """ObjectivePerturbation with s = L / sigma and kappa = beta / lambda."""
+    return ObjectivePerturbation(noise_std=1 / s, l2_reg=1 / kappa, lipschitz=1, smoothness=1, monotone_loss=monotone)
+
+
 def mechanisms(*, max_curvature=0.999):
     """ObjectivePerturbation with s = L / sigma in [1e-4, 30] and kappa = beta / lambda in [1e-6, max_curvature]."""
     return st.builds(

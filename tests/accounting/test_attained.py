@@ -24,14 +24,10 @@ from explorer.accounting.attained import (
     staircase_log_delta,
 )
 from tests.accounting.maps import best_leak, leak
-from tests.accounting.strategies import log_uniform
+from tests.accounting.strategies import log_uniform, mechanism
 
 GRID = np.concatenate([[0.0], np.geomspace(1e-3, 100, 15)])
 parameters = {"s": log_uniform(1e-3, 10), "kappa": log_uniform(1e-4, 10), "monotone": st.booleans()}
-
-
-def mechanism(s, kappa, monotone=False):
-    return ObjectivePerturbation(noise_std=1 / s, l2_reg=1 / kappa, lipschitz=1, smoothness=1, monotone_loss=monotone)
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,10 @@ from explorer.accounting.gaussian import log_delta as gaussian_log_delta
 from explorer.accounting.refined import DirectionalBound
 from explorer.accounting.tight import add_log_delta, remove_log_delta
 from tests.accounting.maps import best_leak, inverse, leak, random_map
-from tests.accounting.strategies import log_uniform
+from tests.accounting.strategies import log_uniform, mechanism
 
 GRID = np.concatenate([[0.0], np.geomspace(1e-4, 100, 40)])
 parameters = {"s": log_uniform(1e-3, 10), "kappa": log_uniform(1e-4, 10), "monotone": st.booleans()}
-
-
-def mechanism(s, kappa, monotone=False):
-    return ObjectivePerturbation(noise_std=1 / s, l2_reg=1 / kappa, lipschitz=1, smoothness=1, monotone_loss=monotone)
 
 
 # 1. Reference values and independent quadrature.
