@@ -5,5 +5,34 @@ from explorer.learning.clipping import ClippedLoss
 from explorer.learning.losses import Logistic
 from explorer.learning.objective import PerturbedObjective
 from explorer.learning.privacy import NoReleaseError, PrivacyStatement
+from explorer.learning.risk import (
+    ExcessRisk,
+    OutputStep,
+    RiskOptimum,
+    best_l2_reg,
+    best_private_parameters,
+    excess_risk_bound,
+    glm_trace_bound,
+    local_trace_bound,
+    minimum_curvature,
+    output_step,
+)
 
-__all__ = ["AMPClassifier", "ClippedLoss", "Logistic", "NoReleaseError", "PerturbedObjective", "PrivacyStatement"]
+__all__ = [
+    "AMPClassifier",
+    "ClippedLoss",
+    "ExcessRisk",
+    "Logistic",
+    "NoReleaseError",
+    "OutputStep",
+    "PerturbedObjective",
+    "PrivacyStatement",
+    "RiskOptimum",
+    "best_l2_reg",
+    "best_private_parameters",
+    "excess_risk_bound",
+    "glm_trace_bound",
+    "local_trace_bound",
+    "minimum_curvature",
+    "output_step",
+]
