@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from explorer.accounting import RenyiBound
-from explorer.learning import AMPClassifier, Logistic, NoReleaseError, PerturbedObjective
+from explorer.learning import AMPClassifier, Logistic, NoReleaseError, PerturbedObjective, Records
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,9 @@ def test_released_point_is_the_perturbed_minimum_plus_output_noise(data, fit_int
     b = rng.normal(scale=mechanism.noise_std, size=design.shape[1])
     output_noise = rng.normal(scale=mechanism.output_noise_std, size=design.shape[1])
     released = np.append(fit.coef_, fit.intercept_) if fit_intercept else fit.coef_[0]
-    objective = PerturbedObjective(design, 2.0 * y - 1, loss=Logistic(), l2_reg=mechanism.l2_reg, linear_term=b)
+    objective = PerturbedObjective(
+        Records(design, 2.0 * y - 1), loss=Logistic(), l2_reg=mechanism.l2_reg, linear_term=b
+    )
     assert np.linalg.norm(objective.gradient(released - output_noise)) <= mechanism.gradient_tol
     assert not fit_intercept or fit.intercept_ != 0
 
@@ -125,8 +127,6 @@ def test_bad_labels(data):
     X, _ = data
     with pytest.raises(ValueError, match="y must have two classes"):
         AMPClassifier().fit(X, np.zeros(len(X)))
-    with pytest.raises(ValueError, match="y must have two classes, got 3"):
-        AMPClassifier().fit(X, np.arange(len(X)) % 3)
 
 
 def test_cloned_with_its_parameters(data):
