@@ -1,10 +1,11 @@
 """How is it fitted? Losses, the perturbed objective, solvers and private learners as scikit-learn estimators."""
 
-from explorer.learning.amp import AMPClassifier
+from explorer.learning.amp import AMPClassifier, AMPRegressor
 from explorer.learning.clipping import ClippedLoss
 from explorer.learning.losses import Logistic
 from explorer.learning.objective import PerturbedObjective
-from explorer.learning.privacy import NoReleaseError, PrivacyStatement
+from explorer.learning.privacy import NoReleaseError, PrivacyStatement, PrivacyWarning
+from explorer.learning.records import Records
 from explorer.learning.risk import (
     ExcessRisk,
     OutputStep,
@@ -20,6 +21,7 @@ from explorer.learning.risk import (
 
 __all__ = [
     "AMPClassifier",
+    "AMPRegressor",
     "ClippedLoss",
     "ExcessRisk",
     "Logistic",
@@ -27,6 +29,8 @@ __all__ = [
     "OutputStep",
     "PerturbedObjective",
     "PrivacyStatement",
+    "PrivacyWarning",
+    "Records",
     "RiskOptimum",
     "best_l2_reg",
     "best_private_parameters",

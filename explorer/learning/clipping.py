@@ -37,6 +37,10 @@ class ClippedLoss:
         """f_C'(u; y): the derivative of f clipped to [-c, c]."""
         return np.clip(self.loss.derivative(u, y), -self.slope, self.slope)
 
+    def value_and_derivative(self, u, y):
+        """Both at once."""
+        return self.value(u, y), self.derivative(u, y)
+
     def second_derivative(self, u, y):
         """f_C''(u; y): that of f on [u_L, u_H], 0 outside."""
         low, high = self._kinks(y)

@@ -34,3 +34,11 @@ class Logistic:
     def inverse_derivative(self, slope, y):
         """sup { u : f'(u; y) < slope }; -inf or +inf where the slope lies beyond the range of f'."""
         return -y * logit(np.clip(-y * slope, 0, 1))
+
+    def value_and_derivative(self, u, y):
+        """Both at once."""
+        return self.value(u, y), self.derivative(u, y)
+
+
+def resolve_loss(loss, *, labels):
+    return Logistic()
