@@ -329,16 +329,18 @@ LOSSES = {
 losses = tuple(loss() for loss in LOSSES.values())
 
 
-def resolve_loss(loss):
+def resolve_loss(loss, *, labels=None):
     """The loss that `loss` names (a key of `LOSSES`, with its default parameters), or `loss` itself if it is one.
 
-    Raises ValueError for anything else.
+    Raises ValueError for anything else, and for losses of other labels than `labels`: "signs", "real", or None for any.
     """
-    if isinstance(loss, Loss):
+    names = [name for name, known in LOSSES.items() if labels in (None, known.labels)]
+    if isinstance(loss, Loss) and labels in (None, loss.labels):
         return loss
-    if isinstance(loss, str) and loss in LOSSES:
+    if isinstance(loss, str) and loss in names:
         return LOSSES[loss]()
-    raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))} or a Loss: got loss={loss!r}")
+    kind = "Loss" if labels is None else f"Loss with labels={labels!r}"
+    raise ValueError(f"loss must be one of {', '.join(map(repr, names))} or a {kind}: got loss={loss!r}")
 
 
 def _odds(log_odds):

@@ -197,3 +197,11 @@ def test_losses_have_names():
 def test_unknown_losses_are_refused(loss):
     with pytest.raises(ValueError, match=r"loss must be one of 'logistic', .*'log_cosh' or a Loss: got loss="):
         resolve_loss(loss)
+
+
+@pytest.mark.parametrize("loss", ["huber", Huber()])
+def test_losses_of_the_other_labels_are_refused(loss):
+    assert resolve_loss(loss, labels="real") == Huber()
+    rule = "loss must be one of 'logistic', 'probit', 'smoothed_hinge' or a Loss with labels='signs': got loss="
+    with pytest.raises(ValueError, match=rule):
+        resolve_loss(loss, labels="signs")

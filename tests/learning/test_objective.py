@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from explorer.learning import Logistic, PerturbedObjective
+from explorer.learning import Logistic, PerturbedObjective, Records
 
 
 @pytest.mark.parametrize("clip_norm", [0.3, None])
@@ -13,7 +13,7 @@ def test_gradient_of_the_objective(clip_norm):
     X, y = rng.normal(size=(40, 5)), rng.choice([-1.0, 1.0], 40)
     X[7] = 0.0  # a record without features has a constant loss
     objective = PerturbedObjective(
-        X, y, loss=Logistic(), l2_reg=0.7, linear_term=rng.normal(size=5), clip_norm=clip_norm
+        Records(X, y), loss=Logistic(), l2_reg=0.7, linear_term=rng.normal(size=5), clip_norm=clip_norm
     )
     theta = rng.normal(size=5)
     _, gradient = objective.value_and_gradient(theta)
@@ -32,5 +32,5 @@ def test_perturbation_and_regulariser_do_not_scale_with_the_number_of_records(n)
     X, y = rng.normal(size=(n, 3)), rng.choice([-1.0, 1.0], n)
     b, theta = rng.normal(size=3), rng.normal(size=3)
     plain = X.T @ Logistic().derivative(X @ theta, y)
-    perturbed = PerturbedObjective(X, y, loss=Logistic(), l2_reg=2.5, linear_term=b).gradient(theta)
+    perturbed = PerturbedObjective(Records(X, y), loss=Logistic(), l2_reg=2.5, linear_term=b).gradient(theta)
     np.testing.assert_allclose(perturbed - plain, b + 2.5 * theta, rtol=1e-9)
