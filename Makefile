@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: app lab test lint bench clean
+.PHONY: app lab test lint study report bench clean
 
 app: .venv/app
 	$(BIN)/python -m explorer
@@ -17,6 +17,15 @@ test: .venv/test lint
 lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# The paper's experiments: about two hours on two cores, and what is missing of them after an interruption. Adult comes
+# from the folder EXPLORER_DATA_HOME, or from OpenML.
+study: .venv/app
+	$(BIN)/python -m explorer.study --output explorer/study/results/paper.csv
+
+# README's results and their plots from that table.
+report: .venv/app
+	$(BIN)/python -m explorer.study.report
 
 # Ratios and times measured side by side; never part of the tests.
 bench: .venv/bench

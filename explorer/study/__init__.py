@@ -1,0 +1,31 @@
+"""The paper's experiments as code: a grid in, one tidy table out.
+
+`python -m explorer.study --help` for the command; `load_results` for the table that comes with the package.
+"""
+
+from explorer.study.grid import DELTA, EPSILONS, PAPER_DATASETS, SPLITS, TRIALS, Cell, grid
+from explorer.study.methods import LEARNING_RATES, METHODS, Method
+from explorer.study.results import load_provenance, load_published, load_results
+from explorer.study.run import run_cell, run_study
+from explorer.study.summary import gain, per_trial, summarise
+
+__all__ = [
+    "DELTA",
+    "EPSILONS",
+    "LEARNING_RATES",
+    "METHODS",
+    "PAPER_DATASETS",
+    "SPLITS",
+    "TRIALS",
+    "Cell",
+    "Method",
+    "gain",
+    "grid",
+    "load_provenance",
+    "load_published",
+    "load_results",
+    "per_trial",
+    "run_cell",
+    "run_study",
+    "summarise",
+]

@@ -1,0 +1,215 @@
+"""The methods that are compared: from a dataset, a privacy target and a seed to the accuracy on the test records.
+
+All minimise the logistic loss on rows of unit norm and a constant column, so C = L = sqrt(2) and beta = 1/2. What they
+need besides is fixed here, the same for all data and without a look at any test record, but for DP-SGD's learning rate:
+that is chosen by accuracy on the *test* records, as in the paper, which flatters both ways to choose it.
+
+- Algorithm 1: tau = 0.01, sigma_out = 0.15, sigma = f sigma_G with f = 1.3 and the smallest lambda that the accounting
+  grants; "amp_tight_risk" instead takes lambda from the excess-risk bound, where it assumes |theta*| = 10 for all data
+  and the number of records to be public, and the smallest sigma.
+- DP-SGD: Adam, 60 epochs of Poisson samples of 256 records on average, ten learning rates, equally spaced in their
+  logarithm. Dishonest: every rate is a cell of its own at the privacy of one fit, and the best of a trial is taken when
+  the table is summarised. Honest: K ~ Poisson with Pr[K > 10] = 0.9 runs, each with a rate drawn at random, and all of
+  it accounted for.
+- Output perturbation: lambda by its learner's rule, which gives each released coefficient noise of deviation 0.15.
+- Non-private: scikit-learn's logistic regression as it comes.
+
+References: Redberg, Koskela, Wang 2023, Section 5.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from explorer.accounting import (
+    AMPBound,
+    ApproximateMinimaPerturbation,
+    CompositionBound,
+    ProfileBound,
+    RefinedBound,
+    RenyiBound,
+    SelectionProfileBound,
+    SelectionRenyiBound,
+    amp_accountant,
+)
+from explorer.learning import (
+    AMPClassifier,
+    DPSGDClassifier,
+    HonestSelection,
+    OutputPerturbationClassifier,
+    best_private_parameters,
+)
+
+LEARNING_RATES = tuple(np.logspace(-5, -1, 10).tolist())
+OPTIMUM_NORM = 10.0
+_AMP = {"gradient_tol": 0.01, "output_noise_std": 0.15}
+_DP_SGD = {"optimizer": "adam", "epochs": 60, "batch_size": 256}
+_ORDERS = range(2, 257)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A method of the study.
+
+    Attributes
+    ----------
+    fit : callable (Dataset, *, epsilon, delta, learning_rate, random_state) to a dict with "accuracy", in 0..1, and
+        any other of `explorer.study.results.OUTCOMES`; what it raises becomes the cell's error
+    label : str, for tables and plots
+    axes : which of "epsilon" and "learning_rate" it varies with; it ignores the others, which are then infinite (delta
+        NaN) and None
+    """
+
+    fit: Callable
+    label: str
+    axes: tuple[str, ...] = ("epsilon",)
+
+
+def _fit_amp(data, *, epsilon, delta, learning_rate, random_state, accountant, l2_reg=lambda **problem: None):
+    model = AMPClassifier(
+        epsilon,
+        delta=delta,
+        accountant=partial(_Remembered, accountant),
+        l2_reg=l2_reg(data=data, epsilon=epsilon, delta=delta),
+        random_state=random_state,
+        **_AMP,
+    ).fit(data.X_train, data.y_train)
+    mechanism = model.privacy_.mechanism
+    return {**_outcome(model, data), "noise_std": mechanism.noise_std, "l2_reg": mechanism.l2_reg}
+
+
+def _fit_output_perturbation(data, *, epsilon, delta, learning_rate, random_state):
+    model = OutputPerturbationClassifier(epsilon, delta=delta, random_state=random_state)
+    model.fit(data.X_train, data.y_train)
+    mechanism = model.privacy_.mechanism
+    return {**_outcome(model, data), "noise_std": mechanism.noise_std, "l2_reg": mechanism.l2_reg}
+
+
+def _fit_dp_sgd(data, *, epsilon, delta, learning_rate, random_state):
+    model = DPSGDClassifier(
+        epsilon,
+        delta=delta,
+        learning_rate=learning_rate,
+        accountant=partial(_Remembered, "dp_sgd_renyi"),
+        random_state=random_state,
+        **_DP_SGD,
+    ).fit(data.X_train, data.y_train)
+    return {**_outcome(model, data), "noise_multiplier": model.privacy_.mechanism.noise_multiplier}
+
+
+def _select_dp_sgd(data, *, epsilon, delta, learning_rate, random_state, accountant):
+    search = HonestSelection(
+        DPSGDClassifier(**_DP_SGD),
+        candidates={"learning_rate": LEARNING_RATES},
+        epsilon=epsilon,
+        delta=delta,
+        accountant=partial(_Remembered, accountant),
+        random_state=random_state,
+    ).fit(data.X_train, data.y_train, validation=(data.X_test, data.y_test))
+    return {
+        "accuracy": float(search.score(data.X_test, data.y_test)),
+        "learning_rate": search.best_params_["learning_rate"],
+        "noise_multiplier": search.privacy_.mechanism.run.mechanism.noise_multiplier,
+    }
+
+
+def _fit_non_private(data, *, epsilon, delta, learning_rate, random_state):
+    model = LogisticRegression(max_iter=1000).fit(data.X_train, data.y_train)
+    return {"accuracy": float(model.score(data.X_test, data.y_test)), "l2_reg": 1 / model.C}
+
+
+def _outcome(model, data):
+    return {
+        "accuracy": float(model.score(data.X_test, data.y_test)),
+        "n_gradient_evaluations": model.n_gradient_evaluations_,
+    }
+
+
+def _l2_reg_by_risk(*, data, epsilon, delta):
+    """lambda with the least bound on the excess risk, sigma being the least that the refined bound grants with it."""
+    n_records, n_features = data.X_train.shape
+    return _best_l2_reg(n_records, n_features + 1, epsilon, delta)
+
+
+@cache  # the same for every split and trial
+def _best_l2_reg(n_records, dimension, epsilon, delta):
+    family = partial(
+        ApproximateMinimaPerturbation, lipschitz=np.sqrt(2.0), smoothness=0.5, monotone_loss=True, **_AMP
+    )
+    return best_private_parameters(
+        partial(AMPBound, bound=RefinedBound),
+        family,
+        epsilon=epsilon,
+        delta=delta,
+        n_records=n_records,
+        dimension=dimension,
+        optimum_norm=OPTIMUM_NORM,
+    ).l2_reg
+
+
+# Accounting by name, so that every process has its own memory of the answers.
+_ACCOUNTANTS = {
+    "renyi": amp_accountant("renyi"),
+    "hockey_stick": amp_accountant("hockey_stick"),
+    "tight": amp_accountant("tight"),
+    "dp_sgd_renyi": partial(RenyiBound, orders=_ORDERS),
+    "selection_renyi": partial(SelectionRenyiBound, orders=_ORDERS),
+    "selection_profile": lambda run, *, runs: SelectionProfileBound(CompositionBound(run), runs=runs),
+}
+
+
+class _Remembered(ProfileBound):
+    """The bound that _ACCOUNTANTS[name] makes of a mechanism, none of whose answers is computed twice in a process.
+
+    Calibration asks a hundred questions, some of which take seconds, and each trial asks the same ones again.
+    """
+
+    def __init__(self, name, mechanism, **others):
+        self.arguments = name, mechanism, tuple(others.items())
+
+    def log_delta(self, epsilon):
+        """What the bound says, of epsilon's shape."""
+        return np.vectorize(partial(_log_delta, *self.arguments), otypes=[float])(epsilon)[()]
+
+
+@cache
+def _log_delta(name, mechanism, others, epsilon):
+    return float(_ACCOUNTANTS[name](mechanism, **dict(others)).log_delta(float(epsilon)))
+
+
+METHODS = {
+    "amp_rdp": Method(
+        fit=partial(_fit_amp, accountant="renyi"),
+        label="Algorithm 1, Rényi (the paper's accounting)",
+    ),
+    "amp_hockey_stick": Method(
+        fit=partial(_fit_amp, accountant="hockey_stick"),
+        label="Algorithm 1, hockey-stick",
+    ),
+    "amp_tight": Method(
+        fit=partial(_fit_amp, accountant="tight"),
+        label="Algorithm 1, tight",
+    ),
+    "amp_tight_risk": Method(
+        fit=partial(_fit_amp, accountant="tight", l2_reg=_l2_reg_by_risk),
+        label="Algorithm 1, tight, λ from the risk bound",
+    ),
+    "dp_sgd_dishonest": Method(
+        fit=_fit_dp_sgd,
+        label="DP-SGD, dishonest: best rate on test records, at no price",
+        axes=("epsilon", "learning_rate"),
+    ),
+    "dp_sgd_honest_rdp": Method(
+        fit=partial(_select_dp_sgd, accountant="selection_renyi"),
+        label="DP-SGD, honest, Rényi",
+    ),
+    "dp_sgd_honest_profile": Method(
+        fit=partial(_select_dp_sgd, accountant="selection_profile"),
+        label="DP-SGD, honest, privacy profile",
+    ),
+    "output_perturbation": Method(fit=_fit_output_perturbation, label="Output perturbation"),
+    "non_private": Method(fit=_fit_non_private, label="Not private", axes=()),
+}

@@ -1,0 +1,117 @@
+"""Runs the cells of a grid, on the cores of this machine or on a Dask cluster, into a table that survives anything."""
+
+import sys
+import time
+from datetime import UTC, datetime
+from functools import cache, lru_cache, partial
+
+from joblib import Parallel, delayed, parallel_config
+from threadpoolctl import ThreadpoolController
+from tqdm import tqdm
+
+from explorer import datasets
+from explorer.study.methods import METHODS
+from explorer.study.results import ResultsFile, add_session, done_seeds, load_results
+
+_progress = partial(tqdm, unit="cell", smoothing=0, mininterval=0.5 if sys.stderr.isatty() else 30)
+
+
+def run_cell(cell, *, methods=METHODS):
+    """Run one cell, alone and repeatably.
+
+    Parameters
+    ----------
+    cell : Cell
+    methods : dict of Method by name
+
+    Returns
+    -------
+    dict of `explorer.study.results.OUTCOMES`; where the dataset or the method raised, "error" alone
+    """
+    try:
+        with _threads().limit(limits=1):  # cells run side by side, and sums must not depend on the number of cores
+            return methods[cell.method].fit(
+                _loaded(cell.dataset, cell.split),
+                epsilon=cell.epsilon,
+                delta=cell.delta,
+                learning_rate=cell.learning_rate,
+                random_state=cell.seed,
+            )
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def run_study(cells, output, *, methods=METHODS, jobs=-1, client=None, progress=_progress, command=""):
+    """Run the cells that the table at `output` does not have yet, or has with an error, and add them to it.
+
+    Each is written as soon as it is done; whatever stops the run, the next one goes on from there.
+
+    Parameters
+    ----------
+    cells : list of Cell, such as `grid(...)`
+    output : path of the table, a CSV file; a JSON file beside it notes what computed it
+    methods : dict of Method by name
+    jobs : int, number of processes on this machine; -1 for one on each core
+    client : a Dask Client or the address of a scheduler, to run on its cluster instead; workers that need local data
+        must have EXPLORER_DATA_HOME set
+    progress : callable (iterable, total=int) to an iterable, a progress bar
+    command : str, noted beside the table
+
+    Returns
+    -------
+    DataFrame as by `load_results`, of all that the table has
+    """
+    file, done = ResultsFile(output), done_seeds(output)
+    todo = _in_running_order([cell for cell in cells if cell.seed not in done])
+    if todo:
+        date, start, added = datetime.now(UTC).date().isoformat(), time.monotonic(), 0
+        try:
+            for cell, outcome in progress(_outcomes(todo, methods, jobs, client), total=len(todo)):
+                file.append(cell, outcome)
+                added += 1
+        finally:
+            seconds = round(time.monotonic() - start)
+            session = {"date": date, "command": command, "jobs": jobs, "cells": added, "seconds": seconds}
+            add_session(output, session)
+    file.finish()
+    return load_results(output)
+
+
+def _in_running_order(cells):
+    """By dataset and split, so that a process needs one at a time; then mixed, so that the time left can be told."""
+    order = list(dict.fromkeys(cell.dataset for cell in cells))
+    return sorted(cells, key=lambda cell: (order.index(cell.dataset), cell.split, cell.seed))
+
+
+def _outcomes(cells, methods, jobs, client):
+    """Pairs of a cell and its outcome, in the order in which they are done."""
+    backend = {"backend": "loky"}
+    if client is not None:
+        backend = {"backend": "dask", "scheduler_host" if isinstance(client, str) else "client": client}
+    with parallel_config(**backend):
+        parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+        yield from parallel(delayed(_pair)(cell, methods[cell.method]) for cell in cells)
+
+
+def _pair(cell, method):
+    return cell, run_cell(cell, methods={cell.method: method})
+
+
+def _loaded(name, split):
+    data = _loaded_or_error(name, split)
+    if isinstance(data, Exception):
+        raise data
+    return data
+
+
+@lru_cache(maxsize=2)
+def _loaded_or_error(name, split):
+    try:
+        return datasets.load(name, split_seed=split)
+    except Exception as error:  # remembered too: files that are missing for one cell are missing for all
+        return error
+
+
+@cache
+def _threads():
+    return ThreadpoolController()

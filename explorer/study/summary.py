@@ -1,0 +1,53 @@
+"""From one row for each cell to means over trials, and what one method gains on another."""
+
+import numpy as np
+
+KEYS = ["dataset", "method", "epsilon"]
+
+
+def per_trial(results):
+    """One row for each dataset, method, epsilon and trial: of several learning rates the one with the best accuracy.
+
+    For "dp_sgd_dishonest" that is the choice on test records that makes it dishonest. Rows with an error are left out.
+    """
+    good = results[results["accuracy"].notna()]
+    best = good.groupby([*KEYS, "delta", "trial"], dropna=False)["accuracy"].idxmax()
+    return good.loc[best.sort_values()].reset_index(drop=True)
+
+
+def summarise(results):
+    """Mean accuracy over trials.
+
+    Parameters
+    ----------
+    results : DataFrame as by `load_results`
+
+    Returns
+    -------
+    DataFrame with columns dataset, method, epsilon, delta, trials (int), accuracy (mean, in 0..1), margin (1.96 standard
+    errors of it, NaN for a single trial), l2_reg, noise_std, noise_multiplier (means), learning_rate (median)
+    """
+    groups = per_trial(results).groupby([*KEYS, "delta"], dropna=False, sort=False)
+    table = groups.agg(
+        trials=("trial", "size"),
+        accuracy=("accuracy", "mean"),
+        margin=("accuracy", lambda a: 1.96 * a.std() / np.sqrt(len(a))),
+        l2_reg=("l2_reg", "mean"),
+        noise_std=("noise_std", "mean"),
+        noise_multiplier=("noise_multiplier", "mean"),
+        learning_rate=("learning_rate", "median"),
+    )
+    return table.reset_index()
+
+
+def gain(results, method, *, over):
+    """Accuracy of `method` less that of `over` at equal (epsilon, delta), trial by trial on the same splits.
+
+    Returns
+    -------
+    DataFrame with columns dataset, epsilon, gain (mean difference), margin (1.96 standard errors of it)
+    """
+    trials = per_trial(results).set_index(["dataset", "epsilon", "delta", "trial", "method"])["accuracy"].unstack()
+    difference = (trials[method] - trials[over]).dropna().groupby(["dataset", "epsilon"])
+    table = difference.agg(gain="mean", margin=lambda d: 1.96 * d.std() / np.sqrt(len(d)))
+    return table.reset_index()
