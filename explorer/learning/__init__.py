@@ -4,6 +4,7 @@ from explorer.learning.amp import AMPClassifier, AMPRegressor
 from explorer.learning.clipping import ClippedLoss
 from explorer.learning.losses import Logistic
 from explorer.learning.objective import PerturbedObjective
+from explorer.learning.output_perturbation import OutputPerturbationClassifier, OutputPerturbationRegressor
 from explorer.learning.privacy import NoReleaseError, PrivacyStatement, PrivacyWarning
 from explorer.learning.records import Records
 
@@ -13,6 +14,8 @@ __all__ = [
     "ClippedLoss",
     "Logistic",
     "NoReleaseError",
+    "OutputPerturbationClassifier",
+    "OutputPerturbationRegressor",
     "PerturbedObjective",
     "PrivacyStatement",
     "PrivacyWarning",
