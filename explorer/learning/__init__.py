@@ -6,6 +6,10 @@ from explorer.learning.losses import Logistic
 from explorer.learning.objective import PerturbedObjective
 from explorer.learning.output_perturbation import OutputPerturbationClassifier, OutputPerturbationRegressor
 from explorer.learning.privacy import NoReleaseError, PrivacyStatement, PrivacyWarning
+from explorer.learning.pure_objective_perturbation import (
+    PureObjectivePerturbationClassifier,
+    PureObjectivePerturbationRegressor,
+)
 from explorer.learning.records import Records
 
 __all__ = [
@@ -19,5 +23,7 @@ __all__ = [
     "PerturbedObjective",
     "PrivacyStatement",
     "PrivacyWarning",
+    "PureObjectivePerturbationClassifier",
+    "PureObjectivePerturbationRegressor",
     "Records",
 ]
