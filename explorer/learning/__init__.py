@@ -2,6 +2,7 @@
 
 from explorer.learning.amp import AMPClassifier, AMPRegressor
 from explorer.learning.clipping import ClippedLoss
+from explorer.learning.dp_ftrl import DPFTRLClassifier, DPFTRLRegressor, tree_noise_covariance
 from explorer.learning.losses import Logistic
 from explorer.learning.objective import PerturbedObjective
 from explorer.learning.output_perturbation import OutputPerturbationClassifier, OutputPerturbationRegressor
@@ -16,6 +17,8 @@ __all__ = [
     "AMPClassifier",
     "AMPRegressor",
     "ClippedLoss",
+    "DPFTRLClassifier",
+    "DPFTRLRegressor",
     "Logistic",
     "NoReleaseError",
     "OutputPerturbationClassifier",
@@ -26,4 +29,5 @@ __all__ = [
     "PureObjectivePerturbationClassifier",
     "PureObjectivePerturbationRegressor",
     "Records",
+    "tree_noise_covariance",
 ]
