@@ -12,6 +12,18 @@ from explorer.learning.pure_objective_perturbation import (
     PureObjectivePerturbationRegressor,
 )
 from explorer.learning.records import Records
+from explorer.learning.risk import (
+    ExcessRisk,
+    OutputStep,
+    RiskOptimum,
+    best_l2_reg,
+    best_private_parameters,
+    excess_risk_bound,
+    glm_trace_bound,
+    local_trace_bound,
+    minimum_curvature,
+    output_step,
+)
 
 __all__ = [
     "AMPClassifier",
@@ -19,15 +31,25 @@ __all__ = [
     "ClippedLoss",
     "DPFTRLClassifier",
     "DPFTRLRegressor",
+    "ExcessRisk",
     "Logistic",
     "NoReleaseError",
     "OutputPerturbationClassifier",
     "OutputPerturbationRegressor",
+    "OutputStep",
     "PerturbedObjective",
     "PrivacyStatement",
     "PrivacyWarning",
     "PureObjectivePerturbationClassifier",
     "PureObjectivePerturbationRegressor",
     "Records",
+    "RiskOptimum",
+    "best_l2_reg",
+    "best_private_parameters",
+    "excess_risk_bound",
+    "glm_trace_bound",
+    "local_trace_bound",
+    "minimum_curvature",
+    "output_step",
     "tree_noise_covariance",
 ]

@@ -188,7 +188,7 @@ def test_a_norm_from_the_data_is_leaked_aloud(data):
 
 def test_nothing_else_is_taken_from_the_data(data):
     """The mechanism is settled by the parameters and the number of features alone."""
-    X, y = data
+    X, _ = data
     rng = np.random.default_rng(0)
     other = rng.normal(size=(50, X.shape[1])) * 100, rng.integers(2, size=50)
     first, second = (AMPClassifier(random_state=0).fit(*pair).privacy_.mechanism for pair in (data, other))

@@ -69,7 +69,7 @@ def test_the_audit_would_notice_a_wrong_scale(data_norm):
 
 
 def test_clipped_gradients_are_worth_their_sensitivity():
-    """Records ten times as long as the clipping allows: the densities of the clipped loss stay within the claim for C."""
+    """Records ten times as long as clipping allows: the densities of the clipped loss stay within the claim for C."""
     mechanism = mechanism_of(10.0, clip_norm=1.0)
     assert mechanism.lipschitz == 1.0
     clipped = ClippedLoss(Logistic(), clip_norm=1.0, row_norms=np.array(10.0))
