@@ -32,7 +32,9 @@ from explorer.accounting.mechanisms import (
 from explorer.accounting.refined import RefinedBound
 from explorer.accounting.renyi import RenyiBound
 from explorer.accounting.selection import (
+    BestOfRuns,
     Poisson,
+    ScoredRun,
     SelectionCorollaryBound,
     SelectionProfileBound,
     SelectionRenyiBound,
@@ -54,6 +56,7 @@ bounds = (
 __all__ = [
     "ApproximateMinimaPerturbation",
     "AttainedLowerBound",
+    "BestOfRuns",
     "BoundNotApplicable",
     "Calibration",
     "CanonneKamathSteinke",
@@ -75,6 +78,7 @@ __all__ = [
     "ProfileBound",
     "RefinedBound",
     "RenyiBound",
+    "ScoredRun",
     "SelectionCorollaryBound",
     "SelectionProfileBound",
     "SelectionRenyiBound",
