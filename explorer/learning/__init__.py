@@ -2,6 +2,8 @@
 
 from explorer.learning.amp import AMPClassifier, AMPRegressor
 from explorer.learning.clipping import ClippedLoss
+from explorer.learning.dp_gd import DPGDClassifier, DPGDRegressor
+from explorer.learning.dp_sgd import DPSGDClassifier, DPSGDRegressor
 from explorer.learning.losses import (
     LOSSES,
     Huber,
@@ -35,6 +37,10 @@ __all__ = [
     "AMPClassifier",
     "AMPRegressor",
     "ClippedLoss",
+    "DPGDClassifier",
+    "DPGDRegressor",
+    "DPSGDClassifier",
+    "DPSGDRegressor",
     "ExcessRisk",
     "Huber",
     "LogCosh",
