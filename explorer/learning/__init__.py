@@ -31,6 +31,7 @@ from explorer.learning.risk import (
     minimum_curvature,
     output_step,
 )
+from explorer.learning.tuning import DishonestSelection, HonestSelection
 
 __all__ = [
     "LOSSES",
@@ -41,7 +42,9 @@ __all__ = [
     "DPGDRegressor",
     "DPSGDClassifier",
     "DPSGDRegressor",
+    "DishonestSelection",
     "ExcessRisk",
+    "HonestSelection",
     "Huber",
     "LogCosh",
     "Logistic",
