@@ -2,6 +2,7 @@
 
 from explorer.learning.amp import AMPClassifier, AMPRegressor
 from explorer.learning.clipping import ClippedLoss
+from explorer.learning.dp_ftrl import DPFTRLClassifier, DPFTRLRegressor, tree_noise_covariance
 from explorer.learning.dp_gd import DPGDClassifier, DPGDRegressor
 from explorer.learning.dp_sgd import DPSGDClassifier, DPSGDRegressor
 from explorer.learning.losses import (
@@ -17,7 +18,12 @@ from explorer.learning.losses import (
     resolve_loss,
 )
 from explorer.learning.objective import PerturbedObjective
+from explorer.learning.output_perturbation import OutputPerturbationClassifier, OutputPerturbationRegressor
 from explorer.learning.privacy import NoReleaseError, PrivacyStatement, PrivacyWarning
+from explorer.learning.pure_objective_perturbation import (
+    PureObjectivePerturbationClassifier,
+    PureObjectivePerturbationRegressor,
+)
 from explorer.learning.records import Records
 from explorer.learning.risk import (
     ExcessRisk,
@@ -38,6 +44,8 @@ __all__ = [
     "AMPClassifier",
     "AMPRegressor",
     "ClippedLoss",
+    "DPFTRLClassifier",
+    "DPFTRLRegressor",
     "DPGDClassifier",
     "DPGDRegressor",
     "DPSGDClassifier",
@@ -50,12 +58,16 @@ __all__ = [
     "Logistic",
     "Loss",
     "NoReleaseError",
+    "OutputPerturbationClassifier",
+    "OutputPerturbationRegressor",
     "OutputStep",
     "PerturbedObjective",
     "PrivacyStatement",
     "PrivacyWarning",
     "Probit",
     "PseudoHuber",
+    "PureObjectivePerturbationClassifier",
+    "PureObjectivePerturbationRegressor",
     "Records",
     "RiskOptimum",
     "SmoothedHinge",
@@ -68,4 +80,5 @@ __all__ = [
     "minimum_curvature",
     "output_step",
     "resolve_loss",
+    "tree_noise_covariance",
 ]
