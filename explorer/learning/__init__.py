@@ -2,6 +2,9 @@
 
 from explorer.learning.amp import AMPClassifier, AMPRegressor
 from explorer.learning.clipping import ClippedLoss
+from explorer.learning.dp_ftrl import DPFTRLClassifier, DPFTRLRegressor, tree_noise_covariance
+from explorer.learning.dp_gd import DPGDClassifier, DPGDRegressor
+from explorer.learning.dp_sgd import DPSGDClassifier, DPSGDRegressor
 from explorer.learning.losses import (
     LOSSES,
     Huber,
@@ -15,7 +18,12 @@ from explorer.learning.losses import (
     resolve_loss,
 )
 from explorer.learning.objective import PerturbedObjective
+from explorer.learning.output_perturbation import OutputPerturbationClassifier, OutputPerturbationRegressor
 from explorer.learning.privacy import NoReleaseError, PrivacyStatement, PrivacyWarning
+from explorer.learning.pure_objective_perturbation import (
+    PureObjectivePerturbationClassifier,
+    PureObjectivePerturbationRegressor,
+)
 from explorer.learning.records import Records
 from explorer.learning.risk import (
     ExcessRisk,
@@ -29,24 +37,37 @@ from explorer.learning.risk import (
     minimum_curvature,
     output_step,
 )
+from explorer.learning.tuning import DishonestSelection, HonestSelection
 
 __all__ = [
     "LOSSES",
     "AMPClassifier",
     "AMPRegressor",
     "ClippedLoss",
+    "DPFTRLClassifier",
+    "DPFTRLRegressor",
+    "DPGDClassifier",
+    "DPGDRegressor",
+    "DPSGDClassifier",
+    "DPSGDRegressor",
+    "DishonestSelection",
     "ExcessRisk",
+    "HonestSelection",
     "Huber",
     "LogCosh",
     "Logistic",
     "Loss",
     "NoReleaseError",
+    "OutputPerturbationClassifier",
+    "OutputPerturbationRegressor",
     "OutputStep",
     "PerturbedObjective",
     "PrivacyStatement",
     "PrivacyWarning",
     "Probit",
     "PseudoHuber",
+    "PureObjectivePerturbationClassifier",
+    "PureObjectivePerturbationRegressor",
     "Records",
     "RiskOptimum",
     "SmoothedHinge",
@@ -59,4 +80,5 @@ __all__ = [
     "minimum_curvature",
     "output_step",
     "resolve_loss",
+    "tree_noise_covariance",
 ]
