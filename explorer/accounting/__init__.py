@@ -1,5 +1,6 @@
 """What does it cost? Mechanisms, privacy bounds and calibration, vectorised and in the log domain."""
 
+from explorer.accounting.approximate_minima import AMPBound, amp_accountant
 from explorer.accounting.attained import AttainedLowerBound
 from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, ProfileBound
 from explorer.accounting.calibration import (
@@ -52,6 +53,7 @@ bounds = (
 )
 
 __all__ = [
+    "AMPBound",
     "ApproximateMinimaPerturbation",
     "AttainedLowerBound",
     "BoundNotApplicable",
@@ -80,6 +82,7 @@ __all__ = [
     "SelectionRenyiBound",
     "TightBound",
     "TruncatedNegativeBinomial",
+    "amp_accountant",
     "bounds",
     "calibrate",
     "calibrate_amp",
