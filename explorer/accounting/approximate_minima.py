@@ -59,9 +59,7 @@ from explorer.accounting.renyi import RenyiBound
 from explorer.accounting.tight import TightBound
 from explorer.validation import epsilon_array, instance, natural, real
 
-_MARGIN = (
-    1e-12  # relative, in delta: more than all rules and sums here can lose, their truncation and rounding included
-)
+_MARGIN = 1e-12  # relative, in delta: more than all rules and sums here can lose, what they leave out included
 _ROUNDING = 16 * np.finfo(float).eps
 _STEP = 1 / 8
 _SHORTEST, _LONGEST = 1e-7, 45.0  # v in units of its scale; what lies outside weighs less than 1e-13 of the integral
@@ -84,7 +82,7 @@ def half_normal_sum_log_delta(epsilon, *, sensitivity_ratio, output_ratio):
 
     Returns
     -------
-    ndarray of epsilon's shape, natural log of delta, exceeding the exact one by a relative 1e-12 at most in delta
+    ndarray of epsilon's shape, natural log of delta: the exact one, 1e-12 and rounding errors of the logarithm, at most
     """
     s, t, epsilon = sensitivity_ratio, output_ratio, np.asarray(epsilon, float)
     r = np.hypot(s, t)
@@ -155,10 +153,9 @@ def chord_log_delta(profile, epsilon, *, output_ratio, accuracy, enough=-np.inf)
     values = profile(centre - t * ends)
     # to the right of all panels delta is at most 1, to their left at most what it is there
     tails = np.logaddexp(log_ndtr(_LEFT) + values[0], log_ndtr(-far))
-    split, share = np.concatenate([ends, values]), np.full(epsilon.shape, -np.inf)
+    split, pieces = np.concatenate([ends, values]), _FIRST_PANELS
     done, owners = np.empty((6, 0)), np.empty(0, int)
     for _ in range(_ROUNDS):
-        pieces = np.clip(np.exp(np.minimum((split[-1] - share) / 3, 9)), 2, _PIECES) if done.size else _FIRST_PANELS
         new, owner = _divide(split[:4], owner, pieces, lambda y, k: profile(centre[k] - t * y))
         done, owners = np.concatenate([done, _with_mean(new, t)], axis=1), np.concatenate([owners, owner])
         total = _log_sum_by(owners, done[4], tails)
@@ -169,7 +166,10 @@ def chord_log_delta(profile, epsilon, *, output_ratio, accuracy, enough=-np.inf)
         chosen = short[owners] & (done[5] > share) & (done[1] - done[0] > 1e-14 * np.abs(done[1]))
         if not chosen.any():
             break
-        split, owner, share = done[:, chosen], owners[chosen], share[chosen]
+        split, owner = done[:, chosen], owners[chosen]
+        # the error of n parts is 1/n^2 of the whole's, in all
+        pieces = np.exp(np.minimum((split[5] - share[chosen]) / 3, 9))
+        pieces = np.clip(pieces, 2, np.clip(_MOST_PANELS / count, 2, _PIECES)[owner])
         done, owners = done[:, ~chosen], owners[~chosen]
     return np.minimum(total * (1 - _ROUNDING) + _MARGIN, 0)
 
@@ -231,15 +231,21 @@ def _refined(proof, epsilon, t, accuracy):
     s, shift = proof.mechanism.sensitivity_ratio, np.log1p(proof.mechanism.curvature_ratio)
     r = np.hypot(s, t)
     remove = log_delta(epsilon - shift, sensitivity_ratio=r)
+    add = half_normal_sum_log_delta(epsilon, sensitivity_ratio=s, output_ratio=t)
     if not proof.mechanism.monotone_loss:
-        return np.maximum(remove, half_normal_sum_log_delta(epsilon, sensitivity_ratio=s, output_ratio=t))
-    add, far = np.empty(epsilon.shape), epsilon >= r * r / 2
+        return np.maximum(remove, add)
+    far = epsilon >= r * r / 2
     add[far] = rectified_normal_sum_log_delta(epsilon[far], sensitivity_ratio=s, output_ratio=t)
     if not far.all():
-        profile = partial(monotone_log_delta, sensitivity_ratio=s)
         near = {"output_ratio": t, "accuracy": accuracy, "enough": remove[~far]}
-        add[~far] = chord_log_delta(profile, epsilon[~far], **near)
+        chords = chord_log_delta(partial(monotone_log_delta, sensitivity_ratio=s), epsilon[~far], **near)
+        add[~far] = np.minimum(add[~far], chords)
     return np.maximum(remove, add)
+
+
+def _tight(proof, epsilon, t, accuracy):
+    # far out in the tail there are too few chords; the refined bound holds too, and is never below the tight one
+    return np.minimum(_any_bound(proof, epsilon, t, accuracy), _refined(proof, epsilon, t, accuracy))
 
 
 def _any_bound(proof, epsilon, t, accuracy):
@@ -250,7 +256,7 @@ def _any_bound(proof, epsilon, t, accuracy):
 
 
 # by exact type: a subclass may have another profile
-_COMPOSED = {HockeyStickBound: _hockey_stick, RefinedBound: _refined}
+_COMPOSED = {HockeyStickBound: _hockey_stick, RefinedBound: _refined, TightBound: _tight}
 _LOSSES = {HockeyStickBound: hockey_stick_losses, RefinedBound: refined_losses}
 
 

@@ -111,7 +111,7 @@ def test_the_hockey_stick_bound_by_its_definition(s, t, epsilon):
     assert -rounding <= excess <= 1e-11 + 20 * rounding
 
 
-@pytest.mark.parametrize(("s", "t", "epsilon"), GRID)
+@pytest.mark.parametrize(("s", "t", "epsilon"), GRID[::2])
 def test_the_refined_bound_by_its_definition(s, t, epsilon):
     with mp.workdps(40):
         add = by_definition(exact_rectified, epsilon, s, t, kink=lambda s: 0)
@@ -123,6 +123,7 @@ def test_the_refined_bound_by_its_definition(s, t, epsilon):
             assert -1e-12 * (1 + abs(got)) <= float(got - exact) <= 1e-6 + 1e-12 * abs(got)
 
 
+@settings(max_examples=40)
 @given(s=log_uniform(1e-3, 5), t=log_uniform(1e-4, 3), z=st.floats(-3, 8))
 def test_chords_agree_with_the_closed_form(s, t, z):
     """The same mean twice, once from the profile's values only."""
@@ -133,6 +134,7 @@ def test_chords_agree_with_the_closed_form(s, t, z):
     assert -2e-12 - 1e-12 * abs(closed) <= chords - closed <= 2e-5
 
 
+@settings(max_examples=40)
 @given(s=log_uniform(1e-3, 5), t=log_uniform(1e-8, 3), epsilon=st.floats(-2, 1e3))
 def test_chords_of_a_gaussian_profile_are_never_below_the_gaussian_sum(s, t, epsilon):
     """Whatever their number, also where far too few can be afforded."""
@@ -196,17 +198,11 @@ def test_within_the_certified_interval(bound, losses, monotone):
 )
 def test_order_of_the_bounds(s, kappa, t, monotone, epsilon):
     mechanism = algorithm_1(s, kappa, t, monotone)
-    chain = [GaussianLowerBound(Gaussian(noise_std=1 / np.hypot(s, t))).log_delta(epsilon)]
-    chain += [
-        AMPBound(mechanism, bound=bound, accuracy=1e-2).log_delta(epsilon) for bound in (RefinedBound, HockeyStickBound)
-    ]
-    chain.append(RenyiBound(mechanism).log_delta(epsilon))
-    for lower, higher in pairwise(chain):
+    chain = [GaussianLowerBound(Gaussian(noise_std=1 / np.hypot(s, t)))]
+    chain += [AMPBound(mechanism, bound=bound, accuracy=1e-2) for bound in (TightBound, RefinedBound, HockeyStickBound)]
+    values = [bound.log_delta(epsilon) for bound in [*chain, RenyiBound(mechanism)]]
+    for lower, higher in pairwise(values):
         assert lower <= higher + 1e-11 * (1 + abs(higher))
-    tight = AMPBound(mechanism, bound=TightBound, accuracy=1e-2).log_delta(epsilon)
-    # chords at a tolerance, and with too few of them where delta is tiny
-    assert chain[0] <= tight + 1e-11 * (1 + abs(tight))
-    assert tight <= chain[1] + 0.011 + 1e-2 * abs(chain[1])
 
 
 @given(s=log_uniform(1e-3, 5), kappa=log_uniform(1e-4, 0.9), t=log_uniform(1e-8, 3), epsilon=st.floats(-2, 100))
