@@ -1,53 +1,84 @@
 """The perturbed objective: a sum of losses, a regulariser and a random linear term."""
 
 import numpy as np
-from scipy import sparse
 
 from explorer.learning.clipping import ClippedLoss
 
 
-def row_norms(X):
-    """l2 norm of each row of a dense or CSR matrix, ndarray (n,)."""
-    squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
-    return np.sqrt(np.asarray(squares, float).ravel())
-
-
 class PerturbedObjective:
-    """J(theta) = sum_i f(x_i.theta; y_i) + (l2_reg / 2) |theta|^2 + linear_term.theta.
+    """J(theta) = weight sum_i f(x_i.theta; y_i) + (l2_reg / 2) |theta|^2 + linear_term.theta.
+
+    Sums, not means: the regulariser and the linear term do not scale with the number of records.
 
     Parameters
     ----------
-    X : ndarray or CSR matrix (n, d)
-    y : ndarray (n,), in the loss's own encoding
+    records : Records or DaskRecords
     loss : a loss of `explorer.learning.losses`
-    l2_reg : float > 0, lambda, for the sum of losses
+    l2_reg : float > 0, lambda
     linear_term : ndarray (d,), b; zeros for the plain objective
     clip_norm : float > 0 or None; clips each record's gradient by `ClippedLoss`
+    weight : float > 0, of the records; other than 1 only where a part of the records stands for all of them
     """
 
-    def __init__(self, X, y, *, loss, l2_reg, linear_term, clip_norm=None):
-        self.X, self.y, self.l2_reg, self.linear_term = X, y, l2_reg, linear_term
-        self.loss = loss if clip_norm is None else ClippedLoss(loss, clip_norm=clip_norm, row_norms=row_norms(X))
+    def __init__(self, records, *, loss, l2_reg, linear_term, clip_norm=None, weight=1.0):
+        self.records, self.loss, self.clip_norm = records, loss, clip_norm
+        self.l2_reg, self.linear_term, self.weight = l2_reg, linear_term, weight
 
     @property
     def n_records(self):
         """n, the number of single-record gradients in one gradient of the objective."""
-        return self.X.shape[0]
+        return self.records.n_records
 
     @property
     def dimension(self):
         """d, the length of theta."""
-        return self.X.shape[1]
+        return self.records.dimension
 
-    def value_and_gradient(self, theta):
-        """J(theta), float, and its gradient, ndarray (d,)."""
-        u = self.X @ theta
-        value = self.loss.value(u, self.y).sum() + self.l2_reg / 2 * theta @ theta + self.linear_term @ theta
-        return value, self._gradient(u, theta)
+    def value(self, theta):
+        """J(theta), float."""
+        return self.value_and_gradient(theta)[0]
 
     def gradient(self, theta):
         """The gradient of J at theta, ndarray (d,)."""
-        return self._gradient(self.X @ theta, theta)
+        (data,) = self.records.total(_gradient, theta, self.loss, self.clip_norm)
+        return self.weight * data + self.l2_reg * theta + self.linear_term
 
-    def _gradient(self, u, theta):
-        return self.X.T @ self.loss.derivative(u, self.y) + self.l2_reg * theta + self.linear_term
+    def value_and_gradient(self, theta):
+        """J(theta), float, and its gradient, ndarray (d,), in one pass over the records."""
+        value, data = self.records.total(_value_and_gradient, theta, self.loss, self.clip_norm)
+        value = self.weight * value + self.l2_reg / 2 * theta @ theta + self.linear_term @ theta
+        return value, self.weight * data + self.l2_reg * theta + self.linear_term
+
+    def hessian(self, theta):
+        """The Hessian of J at theta, ndarray (d, d): weight sum_i f''(x_i.theta) x_i x_i^T + l2_reg I."""
+        (data,) = self.records.total(_hessian, theta, self.loss, self.clip_norm)
+        return self.weight * data + self.l2_reg * np.eye(self.dimension)
+
+    def hessian_product(self, theta, direction):
+        """The Hessian at theta times direction, ndarray (d,), without forming the Hessian."""
+        (data,) = self.records.total(_hessian_product, theta, direction, self.loss, self.clip_norm)
+        return self.weight * data + self.l2_reg * direction
+
+
+def loss_on(block, loss, clip_norm):
+    """`loss`, with the records' gradients clipped to clip_norm unless it is None."""
+    return loss if clip_norm is None else ClippedLoss(loss, clip_norm=clip_norm, row_norms=block.norms)
+
+
+def _gradient(block, theta, loss, clip_norm):
+    slopes = loss_on(block, loss, clip_norm).derivative(block.dot(theta), block.y)
+    return (block.transposed_dot(slopes),)
+
+
+def _value_and_gradient(block, theta, loss, clip_norm):
+    values, slopes = loss_on(block, loss, clip_norm).value_and_derivative(block.dot(theta), block.y)
+    return values.sum(), block.transposed_dot(slopes)
+
+
+def _hessian(block, theta, loss, clip_norm):
+    return (block.gram(loss_on(block, loss, clip_norm).second_derivative(block.dot(theta), block.y)),)
+
+
+def _hessian_product(block, theta, direction, loss, clip_norm):
+    curvature = loss_on(block, loss, clip_norm).second_derivative(block.dot(theta), block.y)
+    return (block.transposed_dot(curvature * block.dot(direction)),)

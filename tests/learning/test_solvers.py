@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from explorer.learning import Logistic, PerturbedObjective
+from explorer.learning import Logistic, PerturbedObjective, Records
 from explorer.learning.solvers import lbfgs
 
 
@@ -12,7 +12,7 @@ from explorer.learning.solvers import lbfgs
 def objective():
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(200, 6)), rng.choice([-1.0, 1.0], 200)
-    return PerturbedObjective(X, y, loss=Logistic(), l2_reg=1.5, linear_term=np.zeros(6))
+    return PerturbedObjective(Records(X, y), loss=Logistic(), l2_reg=1.5, linear_term=np.zeros(6))
 
 
 @pytest.mark.parametrize("gradient_tol", [1.0, 1e-2, 1e-5])
@@ -26,7 +26,9 @@ def test_certificate(objective, gradient_tol):
 
 def test_agrees_with_scikit_learn(objective):
     ours = lbfgs(objective, gradient_tol=1e-5).x
-    theirs = LogisticRegression(C=1 / 1.5, fit_intercept=False, tol=1e-12, max_iter=1000).fit(objective.X, objective.y)
+    theirs = LogisticRegression(C=1 / 1.5, fit_intercept=False, tol=1e-12, max_iter=1000).fit(
+        objective.records.X, objective.records.y
+    )
     np.testing.assert_allclose(ours, theirs.coef_[0], atol=1e-5)
 
 

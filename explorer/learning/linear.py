@@ -1,0 +1,208 @@
+"""What all private linear learners share: checked data, clipped rows, labels, one-vs-rest, the released coefficients.
+
+A learner fills in two steps. `_plan` settles its mechanism and guarantee from public numbers alone; `_release` runs the
+mechanism on one problem. With m > 2 classes there are m problems, class against rest, on the same records: adding one
+record changes all of them, so the plan is for m uses of the mechanism together.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from explorer.learning.losses import Logistic, resolve_loss
+from explorer.learning.privacy import PrivacyWarning
+from explorer.learning.records import Records, row_norms
+from explorer.validation import positive
+
+NEIGHBOURS = "neighbouring datasets differ by one added or removed record"
+RANDOMNESS = (
+    "the random numbers are secret: with a known random_state there is no privacy",
+    "the noise is drawn in floating point",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """The public facts that a plan rests on.
+
+    Attributes
+    ----------
+    loss : the loss
+    data_norm, row_norm : float, largest norms of a feature row and of a design row (with its constant)
+    dimension : int, of theta
+    n_records : int; only learners that sample records by a rate may look at it, and say so
+    uses : int, number of problems on the same records
+    """
+
+    loss: object
+    data_norm: float
+    row_norm: float
+    dimension: int
+    n_records: int
+    uses: int
+
+    @property
+    def smoothness(self):
+        """Bound on the Hessian of one record's loss in theta."""
+        return self.loss.smoothness * self.row_norm**2
+
+    def sensitivity(self, clip_norm):
+        """(L, C): bound on one record's gradient, and the clipping norm that makes it so, None if it never binds."""
+        lipschitz = self.loss.lipschitz * self.row_norm
+        clip_norm = None if clip_norm is None else positive("clip_norm", clip_norm)
+        if clip_norm is not None and clip_norm < lipschitz:
+            return clip_norm, clip_norm
+        if not np.isfinite(lipschitz):
+            raise ValueError(
+                f"clip_norm must be given for a loss whose slope is unbounded: got clip_norm=None, {self.loss!r}"
+            )
+        return lipschitz, None
+
+
+class Release(NamedTuple):
+    """What running the mechanism once gave: the private theta (d,), and what it cost and verified."""
+
+    theta: np.ndarray
+    n_gradient_evaluations: int
+    gradient_norm: float | None = None
+
+
+class PrivateLinearModel(BaseEstimator):
+    """The part of a learner that does not depend on the kind of target."""
+
+    def _plan(self, problem):
+        """A PrivacyStatement for `problem`, whose `mechanism` is to run `problem.uses` times."""
+        raise NotImplementedError
+
+    def _release(self, records, problem, plan, rng):
+        """Run plan.mechanism on the Records of one problem; return a Release."""
+        raise NotImplementedError
+
+    def _validated(self, X, y):
+        return validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+
+    def _fit(self, X, targets):
+        """Release one theta for each target vector; set the coefficients and everything said about them."""
+        data_norm, leaked = self._data_norm(X)
+        records = Records(X, targets[0], data_norm=data_norm, constant=bool(self.fit_intercept))
+        problem = Problem(
+            loss=resolve_loss(self.loss, labels=self._labels),
+            data_norm=data_norm,
+            row_norm=float(np.hypot(data_norm, float(bool(self.fit_intercept)))),
+            dimension=records.dimension,
+            n_records=records.n_records,
+            uses=len(targets),
+        )
+        plan, rng = self._plan(problem), generator(self.random_state)
+        releases = [self._release(records.with_targets(y), problem, plan, rng) for y in targets]
+        theta = np.array([release.theta for release in releases])
+        self.coef_, self.intercept_ = (
+            (theta[:, :-1], theta[:, -1]) if self.fit_intercept else (theta, np.zeros(len(theta)))
+        )
+        self.n_gradient_evaluations_ = sum(release.n_gradient_evaluations for release in releases)
+        norms = [release.gradient_norm for release in releases if release.gradient_norm is not None]
+        self.privacy_ = replace(plan, gradient_norm=max(norms, default=None), leaked=plan.leaked + leaked)
+        return self
+
+    def _data_norm(self, X):
+        """The limit on row norms, and what was leaked to learn it."""
+        if not isinstance(self.data_norm, str):
+            return positive("data_norm", self.data_norm), ()
+        if self.data_norm != "max":
+            raise ValueError(f"data_norm must be a finite number > 0 or 'max': got data_norm={self.data_norm!r}")
+        norm = max(float(row_norms(X).max()), np.finfo(float).tiny)
+        leak = f"data_norm='max' took the largest row norm, {norm:.6g}, from the data"
+        warnings.warn(f"{leak}: the stated (epsilon, delta) does not cover it", PrivacyWarning, stacklevel=4)
+        return norm, (leak,)
+
+    def _linear(self, X):
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return np.asarray(X @ self.coef_.T) + self.intercept_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
+    """Two classes, or one-vs-rest of several. `classes` of None takes the labels found in y for public."""
+
+    _labels = "signs"
+
+    def fit(self, X, y):
+        """Fit to X, ndarray or CSR (n, p), and labels y (n,); return self, or raise and release nothing."""
+        X, y = self._validated(X, y)
+        check_classification_targets(y)
+        classes = np.unique(y) if self.classes is None else np.unique(self.classes)
+        if len(classes) < 2:
+            raise ValueError(f"y must have two classes or more: got 1 class, {classes[0]!r}")
+        if self.classes is not None and (strange := np.setdiff1d(y, classes)).size:
+            raise ValueError(f"y must hold only the labels named in classes={self.classes!r}: got {strange[0]!r}")
+        ones = classes[1:] if len(classes) == 2 else classes
+        self._fit(X, [np.where(y == one, 1.0, -1.0) for one in ones])
+        self.classes_ = classes
+        return self
+
+    def decision_function(self, X):
+        """x.coef + intercept: ndarray (n,), positive for classes_[1]; with m > 2 classes (n, m), one column each."""
+        scores = self._linear(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X):
+        """Labels, ndarray (n,): the side of the plane, or the class of the largest score."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    @available_if(lambda self: self.loss == "logistic" or isinstance(self.loss, Logistic))
+    def predict_proba(self, X):
+        """Probabilities by the logistic model, ndarray (n, m); one-vs-rest scores are normalised to sum to 1.
+
+        The noise is in them as it is in the coefficients.
+        """
+        probability = expit(self._linear(X))
+        if probability.shape[1] == 1:
+            return np.hstack([1 - probability, probability])
+        return probability / np.maximum(probability.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # at epsilon = 1 on the toy data of the estimator checks
+        return tags
+
+
+class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
+    """Real targets."""
+
+    _labels = "real"
+
+    def fit(self, X, y):
+        """Fit to X, ndarray or CSR (n, p), and real targets y (n,); return self, or raise and release nothing."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True)
+        self._fit(X, [np.asarray(y, float)])
+        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        return self
+
+    def predict(self, X):
+        """x.coef + intercept, ndarray (n,)."""
+        return self._linear(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+def generator(random_state):
+    """A numpy Generator: seeded by the operating system for None, from a seed, or from an old RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**32, size=8, dtype=np.uint64))
+    return np.random.default_rng(random_state)
