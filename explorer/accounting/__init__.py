@@ -39,7 +39,9 @@ from explorer.accounting.pure import PureBound
 from explorer.accounting.refined import RefinedBound
 from explorer.accounting.renyi import RenyiBound
 from explorer.accounting.selection import (
+    BestOfRuns,
     Poisson,
+    ScoredRun,
     SelectionCorollaryBound,
     SelectionProfileBound,
     SelectionRenyiBound,
@@ -62,6 +64,7 @@ __all__ = [
     "AMPBound",
     "ApproximateMinimaPerturbation",
     "AttainedLowerBound",
+    "BestOfRuns",
     "BoundNotApplicable",
     "Calibration",
     "CanonneKamathSteinke",
@@ -88,6 +91,7 @@ __all__ = [
     "PureOutputPerturbation",
     "RefinedBound",
     "RenyiBound",
+    "ScoredRun",
     "SelectionCorollaryBound",
     "SelectionProfileBound",
     "SelectionRenyiBound",
