@@ -55,15 +55,27 @@ def _parser():
     methods = "\n".join(f"  {name:{width}}  {method.label}" for name, method in METHODS.items())
     parser = argparse.ArgumentParser(
         prog="python -m explorer.study",
-        description="Accuracy of private linear learners on a grid: dataset x method x epsilon x trial x learning rate.",
+        description="Accuracy of private learners on a grid: dataset x method x epsilon x trial x learning rate.",
         epilog=_EPILOG.format(methods=methods),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     names = f"any of {', '.join(datasets.DATASETS)}"
-    add("--dataset", nargs="+", default=PAPER_DATASETS, metavar="NAME", help=f"{names} (default: the first three of the paper)")
+    add(
+        "--dataset",
+        nargs="+",
+        default=PAPER_DATASETS,
+        metavar="NAME",
+        help=f"{names} (default: {' '.join(PAPER_DATASETS)})",
+    )
     add("--method", nargs="+", default=tuple(METHODS), metavar="NAME", help="any of those below (default: all)")
-    add("--epsilon", nargs="+", type=float, default=EPSILONS, help="privacy budgets, nats (default: nine from 0.025 to 8)")
+    add(
+        "--epsilon",
+        nargs="+",
+        type=float,
+        default=EPSILONS,
+        help="privacy budgets, nats (default: nine from 0.025 to 8)",
+    )
     add("--delta", type=float, default=DELTA, help="failure probability (default: %(default)g)")
     add("--trials", type=int, default=TRIALS, help="trials of each, on five splits in turn (default: %(default)s)")
     add(

@@ -91,9 +91,7 @@ def grid(
         budgets = [(value, delta) for value in epsilons] if "epsilon" in methods[name].axes else [(np.inf, np.nan)]
         chosen = rates if "learning_rate" in methods[name].axes else [None]
         for (budget, risk), trial, rate in product(budgets, range(natural("trials", trials)), chosen):
-            cells.append(
-                Cell(dataset=data, method=name, epsilon=budget, delta=risk, trial=trial, learning_rate=rate)
-            )
+            cells.append(Cell(dataset=data, method=name, epsilon=budget, delta=risk, trial=trial, learning_rate=rate))
     return list({cell.seed: cell for cell in cells}.values())
 
 

@@ -136,9 +136,7 @@ def _l2_reg_by_risk(*, data, epsilon, delta):
 
 @cache  # the same for every split and trial
 def _best_l2_reg(n_records, dimension, epsilon, delta):
-    family = partial(
-        ApproximateMinimaPerturbation, lipschitz=np.sqrt(2.0), smoothness=0.5, monotone_loss=True, **_AMP
-    )
+    family = partial(ApproximateMinimaPerturbation, lipschitz=np.sqrt(2.0), smoothness=0.5, monotone_loss=True, **_AMP)
     return best_private_parameters(
         partial(AMPBound, bound=RefinedBound),
         family,

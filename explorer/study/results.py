@@ -64,7 +64,7 @@ def load_results(path=SHIPPED):
 
 
 def load_published():
-    """What the paper reports, a DataFrame with the columns dataset, method, epsilon and accuracy (in 0..1), delta = 1e-5.
+    """What the paper reports, a DataFrame with the columns dataset, method, epsilon and accuracy; delta = 1e-5.
 
     References: Redberg, Koskela, Wang 2023, Section 5.
     """

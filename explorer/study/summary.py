@@ -24,8 +24,8 @@ def summarise(results):
 
     Returns
     -------
-    DataFrame with columns dataset, method, epsilon, delta, trials (int), accuracy (mean, in 0..1), margin (1.96 standard
-    errors of it, NaN for a single trial), l2_reg, noise_std, noise_multiplier (means), learning_rate (median)
+    DataFrame with columns dataset, method, epsilon, delta, trials (int), accuracy (mean, in 0..1), margin (1.96 of its
+    standard errors, NaN for a single trial), l2_reg, noise_std, noise_multiplier (means), learning_rate (median)
     """
     groups = per_trial(results).groupby([*KEYS, "delta"], dropna=False, sort=False)
     table = groups.agg(
