@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from explorer.study.figure import Curve, accuracy_figure
-from explorer.study.methods import METHODS
+from explorer.study.methods import METHODS, OPTIMUM_NORM
 from explorer.study.results import load_provenance, load_published, load_results
 from explorer.study.summary import gain, summarise
 
@@ -87,10 +87,11 @@ def _method(results, provenance):
         f"this section from it. Accuracies are percentages of the test records, means of {results['trial'].nunique()} "
         f"trials on {results['split'].nunique()} random 80/20 splits, ± 1.96 standard errors, all at δ = "
         f"{results['delta'].max():g}. No split or seed was chosen by its result. DP-SGD's learning rate is chosen by "
-        "accuracy on the test records, as in the paper: dishonestly, as the best of ten in each trial at the privacy of "
-        "one fit, or honestly, the choice accounted for. Algorithm 1 chooses nothing on the data: σ = 1.3 σ_G and the "
-        "smallest λ, or, *from the risk bound*, λ by the excess-risk bound with |θ*| = 10 assumed for all data and the "
-        "smallest σ. Adult's continuous columns are divided by their maximum, which no ε covers."
+        "accuracy on the test records, as in the paper: dishonestly, as the best of ten in each trial at the privacy "
+        "of one fit, or honestly, with the choice accounted for. Algorithm 1 chooses nothing on the data: σ = 1.3 σ_G "
+        "and the smallest λ, or, *from the risk bound*, λ by the excess-risk bound with |θ*| = "
+        f"{OPTIMUM_NORM:g} assumed for all data and the smallest σ. Adult's continuous columns are divided by their "
+        "maximum, which no ε covers."
     )
 
 
@@ -141,8 +142,8 @@ def _differences(both):
     honest = ", ".join(f"{value:+.1f}" for value in at["synthetic_l", "dp_sgd_honest_rdp"])
     yield (
         "Differences from the paper, in points. Algorithm 1: "
-        f"{at['synthetic_l', 'amp_rdp', 0.1]:+.1f} on Synthetic-L at ε = 0.1, over random splits where the paper "
-        f"does not say which it took; at most {_largest(at, 'amp_rdp'):.1f} elsewhere. Two more do not reproduce. "
+        f"{at['synthetic_l', 'amp_rdp', 0.1]:+.1f} on Synthetic-L at ε = 0.1, over random splits; "
+        f"at most {_largest(at, 'amp_rdp'):.1f} elsewhere. Two more do not reproduce. "
         f"Dishonest DP-SGD on Synthetic-L at ε = 0.1: {at['synthetic_l', 'dp_sgd_dishonest', 0.1]:+.1f}, for which "
         f"no reason was found. Honest DP-SGD on Synthetic-L: {honest}; the paper's numbers are those of √2 times as "
         "much noise, as if the clipping norm √2 of rows with a constant had been counted twice."
@@ -156,9 +157,9 @@ def _largest(at, method):
 
 def _tight_text():
     return (
-        "All at the same (ε, δ): points of accuracy over the paper's accounting, trial by trial on the same splits, and "
-        "the λ and σ/σ_G that each accounting grants. With σ fixed at 1.3 σ_G tight accounting can only lower λ, which "
-        "helps where λ is what costs accuracy; from the risk bound it can lower the noise."
+        "All at the same (ε, δ): points of accuracy over the paper's accounting, trial by trial on the same splits, "
+        "and the λ and σ/σ_G that each accounting grants. With σ fixed at 1.3 σ_G tight accounting can only lower λ, "
+        "which helps where λ is what costs accuracy; from the risk bound it can lower the noise."
     )
 
 

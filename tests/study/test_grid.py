@@ -1,5 +1,7 @@
 """Every cell has a seed of its own, which nothing else in the grid can change."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,9 +25,7 @@ def test_seeds_never_change():
 
 def test_seed_survives_another_rounding_of_the_learning_rates():
     cell = Cell(dataset="adult", method="dp_sgd_dishonest", epsilon=1.0, delta=1e-5, trial=1, learning_rate=1e-4)
-    other = Cell(
-        dataset="adult", method="dp_sgd_dishonest", epsilon=1.0, delta=1e-5, trial=1, learning_rate=1.0000001e-4
-    )
+    other = replace(cell, learning_rate=1.0000001e-4)
     assert cell.seed == other.seed
 
 

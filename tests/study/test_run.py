@@ -163,7 +163,7 @@ def test_what_computed_it_is_noted(output):
 
 
 def test_a_missing_table_says_how_to_make_it(tmp_path):
-    with pytest.raises(FileNotFoundError, match="python -m explorer.study --output"):
+    with pytest.raises(FileNotFoundError, match=r"python -m explorer\.study --output"):
         load_results(tmp_path / "none.csv")
 
 

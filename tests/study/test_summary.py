@@ -48,7 +48,7 @@ def test_means_and_margins(results):
     assert row["trials"] == 10
     assert row["accuracy"] == pytest.approx(trials.mean())
     assert row["margin"] == pytest.approx(1.96 * trials.std(ddof=1) / np.sqrt(10))
-    assert np.isinf(table.loc["adult", "non_private"].index).all()
+    assert table.loc[("adult", "non_private", np.inf), "trials"] == 10
 
 
 def test_failed_cells_are_left_out(results):
@@ -78,7 +78,7 @@ def test_the_section_shows_the_tables_numbers(results):
     text = section(results, PROVENANCE)
     assert "in 2.0 hours on 2 cores (Linux, x86_64, 8 GB; python 3.11.0, numpy 2.0.0)" in text
     assert "| Algorithm 1 | 80.90 ± 0.38 | 90.05 |" in text
-    assert "-9.2 on Synthetic-L at ε = 0.1" in text
+    assert "-9.1 on Synthetic-L at ε = 0.1" in text
     assert "+2.00 ± 0.00" in text
     widths = {
         block: {line.count("|") for line in block.splitlines()} for block in re.findall(r"(?:^\|.*\n)+", text, re.M)
@@ -106,5 +106,5 @@ def test_a_plot_for_each_dataset_with_a_curve_for_each_method(results):
 def test_only_the_part_between_the_markers_changes():
     readme = f"before\n{BEGIN}old\n{END}\nafter"
     assert with_section(readme, "new\n") == f"before\n{BEGIN}new\n{END}\nafter"
-    with pytest.raises(ValueError, match="README.md must have the lines"):
+    with pytest.raises(ValueError, match=r"README\.md must have the lines"):
         with_section("no markers", "new")
