@@ -78,7 +78,7 @@ def test_tight_accounting_grants_less_regularisation_and_the_profile_less_noise(
     assert (noise["dp_sgd_honest_profile"] < noise["dp_sgd_honest_rdp"]).all()
 
 
-@pytest.mark.parametrize("method", ["amp_rdp", "amp_tight_risk", "output_perturbation"])
+@pytest.mark.parametrize("method", ["amp_rdp", "amp_tight_noise", "amp_tight_risk", "output_perturbation"])
 def test_a_cell_alone_repeats_the_table(results, method):
     """Up to a record or two: sums are rounded differently on another processor."""
     cell = Cell(dataset="synthetic_l", method=method, epsilon=1.0, delta=1e-5, trial=2)
