@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from explorer.study.figure import Curve, accuracy_figure
+from explorer.study.grid import grid
 from explorer.study.methods import METHODS, NOISE_FACTOR, OPTIMUM_NORM
 from explorer.study.results import load_provenance, load_published, load_results
 from explorer.study.summary import gain, summarise
@@ -35,6 +36,8 @@ def main(arguments=None):
     parser.add_argument("--root", default=".", type=Path, help="folder of README.md and docs (default: this one)")
     root = parser.parse_args(arguments).root
     results = load_results()
+    if missing := {cell.seed for cell in grid()} - set(results.loc[results["error"] == "", "seed"]):
+        parser.exit(1, f"the table lacks {len(missing)} cells, or has an error for them: make study\n")
     readme = root / "README.md"
     readme.write_text(with_section(readme.read_text(encoding="utf-8"), section(results, load_provenance())), "utf-8")
     for name, text in figures(results).items():
@@ -160,7 +163,7 @@ def _tight_text():
     return (
         "All at the same (ε, δ): points of accuracy over the paper's accounting, trial by trial on the same splits, "
         f"and the λ and σ/σ_G that each accounting grants. Where σ is fixed at {NOISE_FACTOR:g} σ_G, a tighter "
-        "accounting lowers λ, which is a gain only where λ is what costs accuracy; where λ is given, it lowers the noise."
+        "accounting lowers λ, which is a gain only where λ is what costs accuracy; where λ is given, it lowers σ."
     )
 
 
