@@ -10,7 +10,7 @@ def per_trial(results):
 
     For "dp_sgd_dishonest" that is the choice on test records that makes it dishonest. Rows with an error are left out.
     """
-    good = results[results["accuracy"].notna()]
+    good = results[results["accuracy"].notna()].reset_index(drop=True)
     best = good.groupby([*KEYS, "delta", "trial"], dropna=False)["accuracy"].idxmax()
     return good.loc[best.sort_values()].reset_index(drop=True)
 

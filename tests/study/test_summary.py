@@ -41,6 +41,14 @@ def test_the_best_learning_rate_of_each_trial(results):
     assert set(dishonest["learning_rate"]) == {LEARNING_RATES[4]}
 
 
+def test_tables_put_together_need_no_new_index(results):
+    halves = results.iloc[::2], results.iloc[1::2]
+    together = pd.concat([half.reset_index(drop=True) for half in halves])
+    columns = ["dataset", "method", "epsilon", "accuracy"]
+    expected = summarise(results)[columns].sort_values(columns, ignore_index=True)
+    pd.testing.assert_frame_equal(summarise(together)[columns].sort_values(columns, ignore_index=True), expected)
+
+
 def test_means_and_margins(results):
     table = summarise(results).set_index(["dataset", "method", "epsilon"])
     row = table.loc["adult", "amp_rdp", 1.0]
