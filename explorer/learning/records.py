@@ -16,8 +16,8 @@ from scipy.linalg.blas import dsyrk
 from explorer.learning.threads import ordered_total, own_threads
 from explorer.validation import positive
 
-_BLOCK_BYTES = 2**20  # of X; a block stays in the cache between its two uses, X @ theta and X.T @ slopes
-_BLOCKS_WORTH_THREADS = 8
+_BLOCK_BYTES = 2**19  # of X; a block stays in the cache between its two uses, X @ theta and X.T @ slopes
+_BLOCKS_WORTH_THREADS = 16
 _ROUNDING = 1e-15  # a scaled row must not come out longer than the norm
 _SPARSE_COST = 200  # a multiplication in a sparse product costs as much as that many in a dense one
 _EXACT_DIMENSION = 1000  # up to which the largest eigenvalue of the Gram matrix is computed
