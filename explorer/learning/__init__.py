@@ -2,19 +2,61 @@
 
 from explorer.learning.amp import AMPClassifier, AMPRegressor
 from explorer.learning.clipping import ClippedLoss
-from explorer.learning.losses import Logistic
+from explorer.learning.losses import (
+    LOSSES,
+    Huber,
+    LogCosh,
+    Logistic,
+    Loss,
+    Probit,
+    PseudoHuber,
+    SmoothedHinge,
+    Squared,
+    resolve_loss,
+)
 from explorer.learning.objective import PerturbedObjective
 from explorer.learning.privacy import NoReleaseError, PrivacyStatement, PrivacyWarning
 from explorer.learning.records import Records
+from explorer.learning.risk import (
+    ExcessRisk,
+    OutputStep,
+    RiskOptimum,
+    best_l2_reg,
+    best_private_parameters,
+    excess_risk_bound,
+    glm_trace_bound,
+    local_trace_bound,
+    minimum_curvature,
+    output_step,
+)
 
 __all__ = [
+    "LOSSES",
     "AMPClassifier",
     "AMPRegressor",
     "ClippedLoss",
+    "ExcessRisk",
+    "Huber",
+    "LogCosh",
     "Logistic",
+    "Loss",
     "NoReleaseError",
+    "OutputStep",
     "PerturbedObjective",
     "PrivacyStatement",
     "PrivacyWarning",
+    "Probit",
+    "PseudoHuber",
     "Records",
+    "RiskOptimum",
+    "SmoothedHinge",
+    "Squared",
+    "best_l2_reg",
+    "best_private_parameters",
+    "excess_risk_bound",
+    "glm_trace_bound",
+    "local_trace_bound",
+    "minimum_curvature",
+    "output_step",
+    "resolve_loss",
 ]
