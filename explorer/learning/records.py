@@ -16,8 +16,9 @@ from scipy.linalg.blas import dsyrk
 from explorer.learning.threads import ordered_total, own_threads
 from explorer.validation import positive
 
-_BLOCK_BYTES = 2**19  # of X; a block stays in the cache between its two uses, X @ theta and X.T @ slopes
-_BLOCKS_WORTH_THREADS = 16
+_BLOCK_BYTES = 2**20  # of X; a block stays in the cache between its two uses, X @ theta and X.T @ slopes
+_BYTES_WORTH_THREADS = 2**25  # of X: a pass of some milliseconds; on a busy machine threads wait for each other
+_PRODUCTS_WORTH_THREADS = 2**21  # the same for Gram matrices
 _ROUNDING = 1e-15  # a scaled row must not come out longer than the norm
 _SPARSE_COST = 200  # a multiplication in a sparse product costs as much as that many in a dense one
 _EXACT_DIMENSION = 1000  # up to which the largest eigenvalue of the Gram matrix is computed
@@ -195,10 +196,11 @@ class Records(BlockedRecords):
         def part(block):
             return function(block.in_double(), *arguments)
 
-        if self._n_values < _BLOCKS_WORTH_THREADS * self._block_bytes // 8 or len(blocks) == 1:
-            return ordered_total(part, blocks)
+        if len(blocks) == 1:
+            return part(blocks[0])
+        enough = _BYTES_WORTH_THREADS if least_rows == 1 else _PRODUCTS_WORTH_THREADS
         with own_threads() as threads:
-            return ordered_total(part, blocks, threads=min(threads, len(blocks)))
+            return ordered_total(part, blocks, threads=threads if 8 * self._n_values >= enough else 1)
 
     @property
     def _n_values(self):

@@ -1,9 +1,10 @@
 """Both cores for passes over the records, with results that do not depend on which thread was faster."""
 
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, reduce
 
 import joblib
 from threadpoolctl import ThreadpoolController
@@ -19,10 +20,10 @@ def own_threads():
     It is as many as linear algebra would have used: one inside joblib's workers, under OMP_NUM_THREADS=1 or
     threadpoolctl's limits, and when another thread of this process has already taken them.
     """
-    libraries = _blas()
+    libraries, cores = _machine()
     with _lock:
         numbers = [library.get_num_threads() for library in libraries]
-        threads = min(*numbers, joblib.cpu_count()) if numbers else 1
+        threads = min(*numbers, cores) if numbers else 1
         if threads > 1:
             for library in libraries:
                 library.set_num_threads(1)
@@ -35,8 +36,8 @@ def own_threads():
 
 
 @cache
-def _blas():
-    return ThreadpoolController().select(user_api="blas").lib_controllers
+def _machine():
+    return ThreadpoolController().select(user_api="blas").lib_controllers, joblib.cpu_count()
 
 
 def ordered_total(function, items, *, threads=1):
@@ -45,16 +46,19 @@ def ordered_total(function, items, *, threads=1):
     Always added in the order of `items`, so that the same bits come out whatever the number and the timing of the
     threads. What a function raises is raised.
     """
-    total = _OrderedTotal(function, items)
     if threads == 1:
+        return reduce(_plus, map(function, items))
+    total = _OrderedTotal(function, items)
+    with ThreadPoolExecutor(threads - 1) as pool:  # starting threads costs less than a block or two
+        others = [pool.submit(total.work) for _ in range(threads - 1)]
         total.work()
-    else:
-        with ThreadPoolExecutor(threads - 1) as pool:  # starting threads costs less than a block
-            others = [pool.submit(total.work) for _ in range(threads - 1)]
-            total.work()
-        for other in others:
-            other.result()
+    for other in others:
+        other.result()
     return total.sums
+
+
+def _plus(sums, part):
+    return tuple(a + b for a, b in zip(sums, part, strict=True))
 
 
 class _OrderedTotal:
@@ -74,19 +78,20 @@ class _OrderedTotal:
                     self._add()
         except BaseException:
             with self._changed:
-                self._todo, self._added = iter(()), float("inf")  # nobody waits for this part
+                self._todo, self._added = iter(()), math.inf  # nobody waits for this part
                 self._changed.notify_all()
             raise
 
     def _next(self):
         with self._changed:
             task = next(self._todo, None)
-            self._changed.wait_for(lambda: task is None or task[0] < self._added + _AHEAD)
+            while task is not None and task[0] >= self._added + _AHEAD:
+                self._changed.wait()
             return task
 
     def _add(self):
         while self._added in self._waiting:
             part = self._waiting.pop(self._added)
-            self.sums = part if self.sums is None else tuple(a + b for a, b in zip(self.sums, part, strict=True))
+            self.sums = part if self.sums is None else _plus(self.sums, part)
             self._added += 1
             self._changed.notify_all()

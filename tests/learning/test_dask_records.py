@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from explorer.learning import AMPClassifier, AMPRegressor, Logistic, PerturbedObjective, Records
+from explorer.learning import AMPClassifier, AMPRegressor, Logistic, PerturbedObjective, PrivacyWarning, Records
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -125,6 +125,12 @@ def test_bad_data(data, change, message):
     X, y = data
     with pytest.raises(ValueError, match=message):
         AMPClassifier(random_state=0).fit(*change(da.from_array(X, chunks=CHUNKS), y))
+
+
+def test_norm_taken_from_the_data(data):
+    X, y = data
+    with pytest.warns(PrivacyWarning, match="the largest row norm"):
+        assert_same_fit(AMPClassifier(random_state=3, data_norm="max"), X, y, da.from_array(X, chunks=CHUNKS), y)
 
 
 def test_named_classes(data):

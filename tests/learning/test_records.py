@@ -97,7 +97,7 @@ def test_no_records_sum_to_zero():
 @pytest.mark.parametrize("function", ["gradient", "hessian"])
 def test_same_bits_with_any_number_of_threads(function):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(40_000, 30))  # 10 MB: enough for threads
+    X = rng.normal(size=(160_000, 30))  # 38 MB: enough for threads
     records = Records(X, rng.choice([-1.0, 1.0], len(X)), data_norm=4.0, constant=True)
     objective = PerturbedObjective(records, loss=Logistic(), l2_reg=1.0, linear_term=np.zeros(31))
     theta = rng.normal(size=31)
