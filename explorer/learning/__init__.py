@@ -2,6 +2,7 @@
 
 from explorer.learning.amp import AMPClassifier, AMPRegressor
 from explorer.learning.clipping import ClippedLoss
+from explorer.learning.dp_ftrl import DPFTRLClassifier, DPFTRLRegressor, tree_noise_covariance
 from explorer.learning.losses import (
     LOSSES,
     Huber,
@@ -15,7 +16,12 @@ from explorer.learning.losses import (
     resolve_loss,
 )
 from explorer.learning.objective import PerturbedObjective
+from explorer.learning.output_perturbation import OutputPerturbationClassifier, OutputPerturbationRegressor
 from explorer.learning.privacy import NoReleaseError, PrivacyStatement, PrivacyWarning
+from explorer.learning.pure_objective_perturbation import (
+    PureObjectivePerturbationClassifier,
+    PureObjectivePerturbationRegressor,
+)
 from explorer.learning.records import Records
 from explorer.learning.risk import (
     ExcessRisk,
@@ -35,18 +41,24 @@ __all__ = [
     "AMPClassifier",
     "AMPRegressor",
     "ClippedLoss",
+    "DPFTRLClassifier",
+    "DPFTRLRegressor",
     "ExcessRisk",
     "Huber",
     "LogCosh",
     "Logistic",
     "Loss",
     "NoReleaseError",
+    "OutputPerturbationClassifier",
+    "OutputPerturbationRegressor",
     "OutputStep",
     "PerturbedObjective",
     "PrivacyStatement",
     "PrivacyWarning",
     "Probit",
     "PseudoHuber",
+    "PureObjectivePerturbationClassifier",
+    "PureObjectivePerturbationRegressor",
     "Records",
     "RiskOptimum",
     "SmoothedHinge",
@@ -59,4 +71,5 @@ __all__ = [
     "minimum_curvature",
     "output_step",
     "resolve_loss",
+    "tree_noise_covariance",
 ]

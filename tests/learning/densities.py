@@ -8,14 +8,20 @@ from explorer.accounting.logspace import log1mexp
 
 
 def log_density(theta, *, loss, records, l2_reg, noise_std):
-    """Log density of the exact minimiser of sum f(x theta; y) + (l2_reg/2) theta^2 + b theta, b ~ N(0, noise_std^2).
+    """`minimiser_log_density` for b ~ N(0, noise_std^2)."""
+    log_noise = norm(scale=noise_std).logpdf
+    return minimiser_log_density(theta, loss=loss, records=records, l2_reg=l2_reg, log_noise=log_noise)
+
+
+def minimiser_log_density(theta, *, loss, records, l2_reg, log_noise):
+    """Log density of the exact minimiser of sum f(x theta; y) + (l2_reg/2) theta^2 + b theta, b of density e^log_noise.
 
     The minimiser theta comes from b = -sum f'(x theta) x - l2_reg theta alone, which decreases in theta: the density is
     that of b times the second derivative of the objective. `records` is a list of (x, y).
     """
     slope = l2_reg * theta + sum(loss.derivative(x * theta, y) * x for x, y in records)
     bend = l2_reg + sum(loss.second_derivative(x * theta, y) * x * x for x, y in records)
-    return norm.logpdf(-slope, scale=noise_std) + np.log(bend)
+    return log_noise(-slope) + np.log(bend)
 
 
 def log_hockey_stick(epsilon, theta, log_p, log_q):
