@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from explorer.learning import Logistic, PerturbedObjective, Records
 
-ROWS, COLUMNS, REPEATS = 10**6, 100, 12
+ROWS, COLUMNS, REPEATS = 10**6, 100, 25
 
 
 def best_times(tasks, repeats):
