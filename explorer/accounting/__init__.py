@@ -1,5 +1,6 @@
 """What does it cost? Mechanisms, privacy bounds and calibration, vectorised and in the log domain."""
 
+from explorer.accounting.approximate_minima import AMPBound, amp_accountant
 from explorer.accounting.attained import AttainedLowerBound
 from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, ProfileBound
 from explorer.accounting.calibration import (
@@ -38,7 +39,9 @@ from explorer.accounting.pure import PureBound
 from explorer.accounting.refined import RefinedBound
 from explorer.accounting.renyi import RenyiBound
 from explorer.accounting.selection import (
+    BestOfRuns,
     Poisson,
+    ScoredRun,
     SelectionCorollaryBound,
     SelectionProfileBound,
     SelectionRenyiBound,
@@ -58,8 +61,10 @@ bounds = (
 )
 
 __all__ = [
+    "AMPBound",
     "ApproximateMinimaPerturbation",
     "AttainedLowerBound",
+    "BestOfRuns",
     "BoundNotApplicable",
     "Calibration",
     "CanonneKamathSteinke",
@@ -86,12 +91,14 @@ __all__ = [
     "PureOutputPerturbation",
     "RefinedBound",
     "RenyiBound",
+    "ScoredRun",
     "SelectionCorollaryBound",
     "SelectionProfileBound",
     "SelectionRenyiBound",
     "TightBound",
     "TreeAggregation",
     "TruncatedNegativeBinomial",
+    "amp_accountant",
     "bounds",
     "calibrate",
     "calibrate_amp",
