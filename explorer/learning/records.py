@@ -33,7 +33,7 @@ class Block:
     X : ndarray or CSR (m, p)
     y : ndarray (m,)
     norms : ndarray (m,), |x_i|
-    scale : ndarray (m,) in (0, 1], or None where no row is scaled
+    scale : ndarray (m,) in [0, 1], or None where no row is scaled
     constant : bool, whether a column of ones follows the features
     """
 
@@ -48,6 +48,7 @@ class Block:
         u = self.X @ (theta[:-1] if self.constant else theta)
         if self.scale is not None:
             u *= self.scale
+            u[np.isnan(u)] = 0.0  # a row whose norm overflows is scaled by 0: it is not to spoil the sums of others
         if self.constant:
             u += theta[-1]
         return u

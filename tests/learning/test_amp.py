@@ -232,6 +232,18 @@ def test_long_rows_are_clipped_not_trusted(data):
     )
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_a_row_whose_norm_overflows_does_not_spoil_the_fit_for_others(data, kind):
+    X, y = data
+    longest = X.copy()
+    longest[0] = np.where(np.arange(X.shape[1]) % 2, 1.7e308, -1.7e308)
+    with np.errstate(over="ignore", invalid="ignore"):
+        fit = AMPClassifier(random_state=0).fit(kind(longest), y)
+    X = X.copy()
+    X[0] = 0
+    np.testing.assert_allclose(fit.coef_, AMPClassifier(random_state=0).fit(X, y).coef_, atol=0.01)
+
+
 def test_clip_norm_lowers_the_sensitivity_and_the_noise(data):
     loose, tight = (AMPClassifier(clip_norm=c, random_state=0).fit(*data).privacy_.mechanism for c in (None, 0.2))
     assert tight.lipschitz == 0.2
