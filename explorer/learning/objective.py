@@ -59,6 +59,38 @@ class PerturbedObjective:
         (data,) = self.records.total(_hessian_product, theta, direction, self.loss, self.clip_norm)
         return self.weight * data + self.l2_reg * direction
 
+    def gradient_lipschitz(self):
+        """A bound on the largest eigenvalue of every Hessian, float: l2_reg + weight beta_f |X|_2^2."""
+        if self.dimension > 1000:
+            squared_norm = self.records.norms @ self.records.norms
+        else:
+            (gram,) = self.records.total(_gram)
+            squared_norm = np.linalg.eigvalsh(gram)[-1] * (1 + 1e-9)
+        return self.l2_reg + self.weight * self.loss.smoothness * squared_norm
+
+    def gradient_floor(self, theta):
+        """Estimate of the norm of the rounding error of the gradient computed at theta, float."""
+        sums, margins = self.records.total(_rounding, theta, self.loss, self.clip_norm)
+        length = np.linalg.norm(theta)
+        terms = self.weight * (sums + margins * length) + self.l2_reg * length + np.linalg.norm(self.linear_term)
+        return np.finfo(float).eps / 2 * terms
+
+    def subsample(self, m, *, rng):
+        """This objective estimated from m random records, copied, each with weight n / m."""
+        rows = np.sort(rng.choice(self.n_records, m, replace=False))
+        block = self.records.take(rows)
+        records = self.records.with_targets(block.y)
+        records.__dict__.update(X=block.X, norms=block.norms, scale=block.scale)
+        records.__dict__.pop("_slices", None)
+        return PerturbedObjective(
+            records,
+            loss=self.loss,
+            l2_reg=self.l2_reg,
+            linear_term=self.linear_term,
+            clip_norm=self.clip_norm,
+            weight=self.weight * self.n_records / m,
+        )
+
 
 def loss_on(block, loss, clip_norm):
     """`loss`, with the records' gradients clipped to clip_norm unless it is None."""
@@ -82,3 +114,13 @@ def _hessian(block, theta, loss, clip_norm):
 def _hessian_product(block, theta, direction, loss, clip_norm):
     curvature = loss_on(block, loss, clip_norm).second_derivative(block.dot(theta), block.y)
     return (block.transposed_dot(curvature * block.dot(direction)),)
+
+
+def _gram(block):
+    return (block.gram(np.ones(len(block.norms))),)
+
+
+def _rounding(block, theta, loss, clip_norm):
+    loss, u = loss_on(block, loss, clip_norm), block.dot(theta)
+    slopes, curvature = loss.derivative(u, block.y), loss.second_derivative(u, block.y)
+    return abs(slopes) @ block.norms, curvature @ block.norms**2
