@@ -25,10 +25,16 @@ from explorer.accounting.hockey_stick import HockeyStickBound
 from explorer.accounting.kifer import KiferBound
 from explorer.accounting.mechanisms import (
     ApproximateMinimaPerturbation,
+    GammaNoise,
     Gaussian,
     ObjectivePerturbation,
+    OutputPerturbation,
     PoissonSubsampledGaussian,
+    PureObjectivePerturbation,
+    PureOutputPerturbation,
+    TreeAggregation,
 )
+from explorer.accounting.pure import PureBound
 from explorer.accounting.refined import RefinedBound
 from explorer.accounting.renyi import RenyiBound
 from explorer.accounting.selection import (
@@ -59,6 +65,7 @@ __all__ = [
     "CanonneKamathSteinke",
     "CompositionBound",
     "DirectedLosses",
+    "GammaNoise",
     "Gaussian",
     "GaussianLowerBound",
     "HockeyStickBound",
@@ -68,17 +75,22 @@ __all__ = [
     "Mironov",
     "ObjectivePerturbation",
     "Optimum",
+    "OutputPerturbation",
     "Poisson",
     "PoissonSubsampledGaussian",
     "PrivacyBound",
     "PrivacyLossDistribution",
     "ProfileBound",
+    "PureBound",
+    "PureObjectivePerturbation",
+    "PureOutputPerturbation",
     "RefinedBound",
     "RenyiBound",
     "SelectionCorollaryBound",
     "SelectionProfileBound",
     "SelectionRenyiBound",
     "TightBound",
+    "TreeAggregation",
     "TruncatedNegativeBinomial",
     "bounds",
     "calibrate",

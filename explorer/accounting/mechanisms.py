@@ -4,6 +4,7 @@ Neighbouring datasets differ by one added or removed record. Losses are sums ove
 """
 
 from dataclasses import dataclass
+from math import sqrt
 
 from explorer.validation import natural, positive, real
 
@@ -151,6 +152,184 @@ class PoissonSubsampledGaussian:
         rate = real("sampling_rate", self.sampling_rate, rule="inside (0, 1]", valid=lambda x: (x > 0) & (x <= 1))
         object.__setattr__(self, "sampling_rate", rate)
         object.__setattr__(self, "steps", natural("steps", self.steps))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GammaNoise:
+    """A query of bounded l2 sensitivity plus noise of density proportional to e^(-|noise| / noise_scale) in R^d.
+
+    The direction of the noise is uniform on the sphere, its norm follows Gamma(d, noise_scale).
+
+    Parameters
+    ----------
+    noise_scale : float > 0
+    sensitivity : float > 0, l2 sensitivity of the query
+
+    Raises
+    ------
+    ValueError if a parameter is not a finite number > 0.
+
+    References: Chaudhuri, Monteleoni, Sarwate 2011.
+    """
+
+    noise_scale: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self):
+        _positive_fields(self, "noise_scale", "sensitivity")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OutputPerturbation:
+    l2_reg: float
+    lipschitz: float
+    gradient_tol: float
+
+    def __post_init__(self):
+        _positive_fields(self, "l2_reg", "lipschitz", "gradient_tol")
+
+    @property
+    def sensitivity(self):
+        """(L + 2 tau) / lambda, how far apart the points found for two neighbouring datasets can lie."""
+        return (self.lipschitz + 2 * self.gradient_tol) / self.l2_reg
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputPerturbation(_OutputPerturbation):
+    """Gaussian noise on a point where |gradient| <= gradient_tol of sum_z loss(theta; z) + (l2_reg / 2) |theta|^2.
+
+    For the objectives F of Z and F' = F + loss(.; z) of Z and z, and verified points t, t', strong convexity gives
+    lambda |t - t'| <= |grad F'(t) - grad F'(t')| <= |grad F(t)| + |grad loss(t; z)| + |grad F'(t')| <= L + 2 tau.
+
+    Parameters
+    ----------
+    noise_std : float > 0, standard deviation of each coordinate of the noise
+    l2_reg : float > 0, lambda, weight of the regulariser for the *sum* of convex losses
+    lipschitz : float > 0, L, bound on the norm of a single loss's gradient in theta
+    gradient_tol : float > 0, tau, in units of the gradient of the summed loss
+
+    Raises
+    ------
+    ValueError if a parameter is not a finite number > 0.
+
+    References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 1 (for means, replacement and exact minimisers, hence
+    with 2 L / (n Lambda)).
+    """
+
+    noise_std: float
+
+    def __post_init__(self):
+        super().__post_init__()
+        _positive_fields(self, "noise_std")
+
+    @property
+    def output_step(self):
+        """The whole of it, as a `Gaussian` mechanism."""
+        return Gaussian(noise_std=self.noise_std, sensitivity=self.sensitivity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureOutputPerturbation(_OutputPerturbation):
+    """`OutputPerturbation` with `GammaNoise` of the given noise_scale > 0, for pure epsilon."""
+
+    noise_scale: float
+
+    def __post_init__(self):
+        super().__post_init__()
+        _positive_fields(self, "noise_scale")
+
+    @property
+    def output_step(self):
+        """The whole of it, as a `GammaNoise` mechanism."""
+        return GammaNoise(noise_scale=self.noise_scale, sensitivity=self.sensitivity)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureObjectivePerturbation:
+    """Objective perturbation with Gamma-norm noise, solved to |gradient| <= gradient_tol, then Gamma-norm output noise.
+
+    The objective is sum_z loss(theta; z) + (l2_reg / 2) |theta|^2 + b.theta, b of density proportional to
+    e^(-|b| / noise_scale); the loss is a convex generalised linear model. Pure epsilon needs the exact minimiser: a
+    point within tau / lambda of it is one more query, of sensitivity 2 tau / lambda, and gets its own noise.
+
+    Parameters
+    ----------
+    noise_scale : float > 0, 1 / zeta
+    l2_reg, lipschitz, smoothness, gradient_tol : as in `ApproximateMinimaPerturbation`
+    output_noise_scale : float > 0, in units of theta
+
+    Raises
+    ------
+    ValueError if a parameter is not a finite number > 0.
+
+    References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 2.
+    """
+
+    noise_scale: float
+    l2_reg: float
+    lipschitz: float
+    smoothness: float
+    gradient_tol: float
+    output_noise_scale: float
+
+    def __post_init__(self):
+        _positive_fields(self, "noise_scale", "l2_reg", "lipschitz", "smoothness", "gradient_tol", "output_noise_scale")
+
+    @property
+    def curvature_ratio(self):
+        """kappa = beta / lambda."""
+        return self.smoothness / self.l2_reg
+
+    @property
+    def output_step(self):
+        """The output noise as a `GammaNoise` mechanism of sensitivity 2 tau / lambda."""
+        return GammaNoise(noise_scale=self.output_noise_scale, sensitivity=2 * self.gradient_tol / self.l2_reg)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeAggregation:
+    """DP-FTRL: prefix sums of clipped gradients from noisy sums over the nodes of a binary tree, restarted each epoch.
+
+    Step t contributes the sum of one batch's gradients. Each record belongs to one batch, chosen without a look at the
+    other records, hence to one leaf. A node over 2^k leaves is complete after its last leaf, and N(0, noise_std^2 I) is
+    added to the sum in every complete node; a leaf lies in `height` of them at most, so that an epoch is one Gaussian
+    mechanism of sensitivity C sqrt(height) (its queries may depend on earlier answers), and all of them of
+    C sqrt(epochs height). No amplification by the unknown batch is claimed.
+
+    Parameters
+    ----------
+    noise_std : float > 0, of each coordinate of a node's noise
+    lipschitz : float > 0, bound on one record's gradient; C when gradients are clipped
+    steps : int >= 1, batches in an epoch, the leaves of the tree
+    epochs : int >= 1
+
+    Raises
+    ------
+    ValueError if a parameter is out of range.
+
+    References: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021 (DP-FTRL with tree restarts); Dwork, Naor, Pitassi,
+    Rothblum 2010.
+    """
+
+    noise_std: float
+    lipschitz: float
+    steps: int
+    epochs: int = 1
+
+    def __post_init__(self):
+        _positive_fields(self, "noise_std", "lipschitz")
+        object.__setattr__(self, "steps", natural("steps", self.steps))
+        object.__setattr__(self, "epochs", natural("epochs", self.epochs))
+
+    @property
+    def height(self):
+        """floor(log2 steps) + 1, the most complete nodes that a leaf lies in; the first leaf lies in as many."""
+        return self.steps.bit_length()
+
+    @property
+    def gaussian(self):
+        """All epochs together as one `Gaussian` mechanism."""
+        return Gaussian(noise_std=self.noise_std, sensitivity=self.lipschitz * sqrt(self.epochs * self.height))
 
 
 def _positive_fields(mechanism, *names):

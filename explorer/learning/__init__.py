@@ -2,19 +2,74 @@
 
 from explorer.learning.amp import AMPClassifier, AMPRegressor
 from explorer.learning.clipping import ClippedLoss
-from explorer.learning.losses import Logistic
+from explorer.learning.dp_ftrl import DPFTRLClassifier, DPFTRLRegressor, tree_noise_covariance
+from explorer.learning.losses import (
+    LOSSES,
+    Huber,
+    LogCosh,
+    Logistic,
+    Loss,
+    Probit,
+    PseudoHuber,
+    SmoothedHinge,
+    Squared,
+    resolve_loss,
+)
 from explorer.learning.objective import PerturbedObjective
+from explorer.learning.output_perturbation import OutputPerturbationClassifier, OutputPerturbationRegressor
 from explorer.learning.privacy import NoReleaseError, PrivacyStatement, PrivacyWarning
+from explorer.learning.pure_objective_perturbation import (
+    PureObjectivePerturbationClassifier,
+    PureObjectivePerturbationRegressor,
+)
 from explorer.learning.records import Records
+from explorer.learning.risk import (
+    ExcessRisk,
+    OutputStep,
+    RiskOptimum,
+    best_l2_reg,
+    best_private_parameters,
+    excess_risk_bound,
+    glm_trace_bound,
+    local_trace_bound,
+    minimum_curvature,
+    output_step,
+)
 
 __all__ = [
+    "LOSSES",
     "AMPClassifier",
     "AMPRegressor",
     "ClippedLoss",
+    "DPFTRLClassifier",
+    "DPFTRLRegressor",
+    "ExcessRisk",
+    "Huber",
+    "LogCosh",
     "Logistic",
+    "Loss",
     "NoReleaseError",
+    "OutputPerturbationClassifier",
+    "OutputPerturbationRegressor",
+    "OutputStep",
     "PerturbedObjective",
     "PrivacyStatement",
     "PrivacyWarning",
+    "Probit",
+    "PseudoHuber",
+    "PureObjectivePerturbationClassifier",
+    "PureObjectivePerturbationRegressor",
     "Records",
+    "RiskOptimum",
+    "SmoothedHinge",
+    "Squared",
+    "best_l2_reg",
+    "best_private_parameters",
+    "excess_risk_bound",
+    "glm_trace_bound",
+    "local_trace_bound",
+    "minimum_curvature",
+    "output_step",
+    "resolve_loss",
+    "tree_noise_covariance",
 ]

@@ -1,8 +1,7 @@
 """Algorithm 1: approximate minima perturbation with clipped gradients, as scikit-learn estimators."""
 
-import numpy as np
-
 from explorer.accounting import RenyiBound, calibrate_amp
+from explorer.learning.certificate import certified_minimum
 from explorer.learning.linear import (
     NEIGHBOURS,
     RANDOMNESS,
@@ -11,8 +10,7 @@ from explorer.learning.linear import (
     Release,
 )
 from explorer.learning.objective import PerturbedObjective
-from explorer.learning.privacy import NoReleaseError, PrivacyStatement
-from explorer.learning.solvers import minimise
+from explorer.learning.privacy import PrivacyStatement
 from explorer.validation import positive
 
 _ASSUMPTIONS = (
@@ -57,23 +55,15 @@ class _ApproximateMinimaPerturbation:
             linear_term=rng.normal(scale=mechanism.noise_std, size=problem.dimension),
             clip_norm=problem.sensitivity(self.clip_norm)[1],
         )
-        solution = minimise(
+        solution = certified_minimum(
             objective,
             solver=self.solver,
             gradient_tol=mechanism.gradient_tol,
             max_passes=self.max_passes,
             callback=self.callback,
         )
-        norm = float(np.linalg.norm(objective.gradient(solution.x)))
-        if not norm <= mechanism.gradient_tol:
-            raise NoReleaseError(
-                f"nothing is released: the gradient norm must be <= gradient_tol={mechanism.gradient_tol!r}, "
-                f"got {norm:.3g} after {solution.n_gradient_evaluations} single-record gradients ({solution.message}). "
-                "The noise is not redrawn; a larger gradient_tol can be reached in floating point. That this fit "
-                "refused depends on the data: a refusal that others can see is itself outside the guarantee."
-            )
         theta = solution.x + rng.normal(scale=mechanism.output_noise_std, size=problem.dimension)
-        return Release(theta, solution.n_gradient_evaluations, norm)
+        return Release(theta, solution.n_gradient_evaluations, solution.gradient_norm)
 
 
 class AMPClassifier(_ApproximateMinimaPerturbation, PrivateLinearClassifier):

@@ -24,7 +24,7 @@ from explorer.validation import positive
 NEIGHBOURS = "neighbouring datasets differ by one added or removed record"
 RANDOMNESS = (
     "the random numbers are secret: with a known random_state there is no privacy",
-    "Gaussian noise is drawn in floating point",
+    "the noise is drawn in floating point",
 )
 
 

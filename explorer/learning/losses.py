@@ -1,44 +1,403 @@
 """Convex losses of generalised linear models, f(u; y) at the margin u = x.theta, with the constants privacy needs.
 
-Every loss has, for unit row norm, `lipschitz` (bound on |f'|) and `smoothness` (bound on f''); a row of norm B turns
-them into B lipschitz and B^2 smoothness, the constants of the loss in theta. `monotone` tells whether f' never
-changes sign. All methods are elementwise over arrays that broadcast.
+Every loss has, for unit row norm, `lipschitz` (bound on |f'|, infinity where there is none) and `smoothness` (bound on
+f''); a row of norm B turns them into B lipschitz and B^2 smoothness, the constants of the loss in theta. `monotone`
+tells whether f' never changes sign, and `labels` what y is: "signs", y in {-1, +1} and f a function of y u, or "real",
+any y and f a function of u - y. All methods are elementwise over arrays that broadcast.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import erfcx
+
+from explorer.validation import positive
+
+_LOG_MAX = 709.0  # e^709 is finite
+_SQRT_HALF = np.sqrt(0.5)
+_NORMAL_PEAK = 1 / np.sqrt(2 * np.pi)
+
+
+class Loss:
+    """What every loss offers: the constants named above, and the methods below with f(u; y) in their place.
+
+    A loss of one's own defines `lipschitz`, `smoothness`, `monotone`, `labels`, and `value`, `derivative`,
+    `second_derivative` (f, f', f'', each of (u, y)) and `inverse_derivative` of (slope, y):
+    sup { u : f'(u; y) < slope }, hence -inf or +inf where the slope lies beyond the range of f'.
+    """
+
+    def value_and_derivative(self, u, y):
+        """f(u; y) and f'(u; y); losses override it where the two share work."""
+        return self.value(u, y), self.derivative(u, y)
 
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(Loss):
     """f(u; y) = log(1 + e^(-y u)) for labels y in {-1, +1}; |f'| < 1, f'' <= 1/4, monotone."""
 
     lipschitz = 1.0
     smoothness = 0.25
     monotone = True
+    labels = "signs"
 
     def value(self, u, y):
         """f(u; y), stable at any margin."""
-        return np.logaddexp(0, -y * u)
+        log_odds = -y * u
+        return _softplus(log_odds, _odds(log_odds))
 
     def derivative(self, u, y):
         """f'(u; y) = -y / (1 + e^(y u))."""
-        return -y * expit(-y * u)
+        away = -y
+        odds = _odds(away * u)
+        return away * (odds / (1 + odds))
+
+    def value_and_derivative(self, u, y):
+        """f(u; y) and f'(u; y) from one exponential."""
+        away = -y
+        log_odds = away * u
+        odds = _odds(log_odds)
+        return _softplus(log_odds, odds), away * (odds / (1 + odds))
 
     def second_derivative(self, u, y):
         """f''(u; y), between 0 and 1/4."""
-        return expit(u) * expit(-u)
+        return _logistic_density(y * u)
 
     def inverse_derivative(self, slope, y):
         """sup { u : f'(u; y) < slope }; -inf or +inf where the slope lies beyond the range of f'."""
-        return -y * logit(np.clip(-y * slope, 0, 1))
+        share = np.clip(-y * slope, 0, 1)
+        with np.errstate(divide="ignore"):
+            return -y * (np.log(share) - np.log1p(-share))
+
+
+@dataclass(frozen=True)
+class Probit(Loss):
+    """f(u; y) = -log Phi(y u) for labels y in {-1, +1}; f' has no bound, f'' < 1, monotone.
+
+    With the hazard h(z) = phi(z) / Phi(-z) of the normal law at z = -y u: f' = -y h and f'' = h (h - z).
+    """
+
+    lipschitz = np.inf
+    smoothness = 1.0
+    monotone = True
+    labels = "signs"
+
+    def value(self, u, y):
+        """f(u; y), stable at any margin."""
+        return _minus_log_cdf(*_normal_tail(-y * u))
+
+    def derivative(self, u, y):
+        """f'(u; y) = -y h(-y u)."""
+        return -y * _hazard(*_normal_tail(-y * u))
 
     def value_and_derivative(self, u, y):
-        """Both at once."""
-        return self.value(u, y), self.derivative(u, y)
+        """f(u; y) and f'(u; y) from one scaled complementary error function."""
+        tail = _normal_tail(-y * u)
+        return _minus_log_cdf(*tail), -y * _hazard(*tail)
+
+    def second_derivative(self, u, y):
+        """f''(u; y), between 0 and 1."""
+        hazard, excess = _hazard_and_excess(-y * u)
+        return hazard * excess
+
+    def inverse_derivative(self, slope, y):
+        """sup { u : f'(u; y) < slope }; -inf or +inf where the slope lies beyond the range of f'."""
+        size = np.asarray(-y * slope)
+        return -y * np.where(size > 0, _inverse_hazard(size), -np.inf)
 
 
-def resolve_loss(loss, *, labels):
-    return Logistic()
+@dataclass(frozen=True)
+class SmoothedHinge(Loss):
+    """The hinge max(0, 1 - y u) with its corner replaced by (1 + h - y u)^2 / (4 h) on |1 - y u| <= h = width.
+
+    Labels y in {-1, +1}; |f'| <= 1, f'' <= 1 / (2 h), monotone. Raises ValueError unless width is a finite number > 0.
+
+    References: Chaudhuri, Monteleoni, Sarwate 2011, the Huber support vector machine.
+    """
+
+    width: float = 0.5
+
+    lipschitz = 1.0
+    monotone = True
+    labels = "signs"
+
+    def __post_init__(self):
+        object.__setattr__(self, "width", positive("width", self.width))
+
+    @property
+    def smoothness(self):
+        """1 / (2 h)."""
+        return 1 / (2 * self.width)
+
+    def value(self, u, y):
+        """f(u; y)."""
+        return self._value(*self._gap_and_size(u, y))
+
+    def derivative(self, u, y):
+        """f'(u; y), between -y and 0."""
+        return -y * self._gap_and_size(u, y)[1]
+
+    def value_and_derivative(self, u, y):
+        """f(u; y) and f'(u; y)."""
+        gap, size = self._gap_and_size(u, y)
+        return self._value(gap, size), -y * size
+
+    def second_derivative(self, u, y):
+        """f''(u; y), 1 / (2 h) on the quadratic piece and 0 on the flat ones."""
+        return np.where(np.abs(1 - y * u) <= self.width, self.smoothness, 0.0)
+
+    def inverse_derivative(self, slope, y):
+        """sup { u : f'(u; y) < slope }; -inf or +inf where the slope lies beyond the range of f'."""
+        lowest = -(1 + y) / 2  # f' runs through [lowest, lowest + 1]
+        return _inside(slope, lowest, lowest + 1, y * (1 + self.width) + 2 * self.width * slope)
+
+    def _gap_and_size(self, u, y):
+        """1 + h - y u and |f'|."""
+        gap = (1 - y * u) + self.width  # in this order: exact where f is nearly 0
+        return gap, np.clip(gap / (2 * self.width), 0, 1)
+
+    def _value(self, gap, size):
+        return size * (gap - self.width * size)
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """f(u; y) = r^2 / 2 for |r| <= t, t |r| - t^2 / 2 beyond, at the residual r = u - y and with t = threshold.
+
+    Real y; |f'| <= t, f'' <= 1. Raises ValueError unless threshold is a finite number > 0.
+
+    References: Huber 1964.
+    """
+
+    threshold: float = 1.0
+
+    smoothness = 1.0
+    monotone = False
+    labels = "real"
+
+    def __post_init__(self):
+        object.__setattr__(self, "threshold", positive("threshold", self.threshold))
+
+    @property
+    def lipschitz(self):
+        """t."""
+        return self.threshold
+
+    def value(self, u, y):
+        """f(u; y)."""
+        return self.value_and_derivative(u, y)[0]
+
+    def derivative(self, u, y):
+        """f'(u; y): the residual clipped to [-t, t]."""
+        return np.clip(u - y, -self.threshold, self.threshold)
+
+    def value_and_derivative(self, u, y):
+        """f(u; y) and f'(u; y)."""
+        residual = u - y
+        clipped = np.clip(residual, -self.threshold, self.threshold)
+        return clipped * (residual - clipped / 2), clipped
+
+    def second_derivative(self, u, y):
+        """f''(u; y), 1 on the quadratic piece and 0 on the linear ones."""
+        return np.where(np.abs(u - y) <= self.threshold, 1.0, 0.0)
+
+    def inverse_derivative(self, slope, y):
+        """sup { u : f'(u; y) < slope }; -inf or +inf where the slope lies beyond the range of f'."""
+        return _inside(slope, -self.threshold, self.threshold, y + slope)
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """f(u; y) = (u - y)^2 / 2 for real y; f' has no bound, f'' = 1."""
+
+    lipschitz = np.inf
+    smoothness = 1.0
+    monotone = False
+    labels = "real"
+
+    def value(self, u, y):
+        """f(u; y)."""
+        return self.value_and_derivative(u, y)[0]
+
+    def derivative(self, u, y):
+        """f'(u; y): the residual u - y."""
+        return u - y
+
+    def value_and_derivative(self, u, y):
+        """f(u; y) and f'(u; y)."""
+        residual = u - y
+        return residual * residual / 2, residual
+
+    def second_derivative(self, u, y):
+        """f''(u; y) = 1."""
+        return np.ones(np.broadcast_shapes(np.shape(u), np.shape(y)))
+
+    def inverse_derivative(self, slope, y):
+        """The u with f'(u; y) = slope."""
+        return y + slope
+
+
+@dataclass(frozen=True)
+class PseudoHuber(Loss):
+    """f(u; y) = t^2 (sqrt(1 + (r / t)^2) - 1) at the residual r = u - y, with t = threshold.
+
+    Real y; |f'| < t, f'' <= 1. Raises ValueError unless threshold is a finite number > 0.
+    """
+
+    threshold: float = 1.0
+
+    smoothness = 1.0
+    monotone = False
+    labels = "real"
+
+    def __post_init__(self):
+        object.__setattr__(self, "threshold", positive("threshold", self.threshold))
+
+    @property
+    def lipschitz(self):
+        """t."""
+        return self.threshold
+
+    def value(self, u, y):
+        """f(u; y) = r^2 / (1 + q) with q = sqrt(1 + (r / t)^2): no cancellation at small residuals."""
+        return self.value_and_derivative(u, y)[0]
+
+    def derivative(self, u, y):
+        """f'(u; y) = r / q."""
+        residual = u - y
+        return residual / self._stretch(residual)
+
+    def value_and_derivative(self, u, y):
+        """f(u; y) and f'(u; y) from one square root."""
+        residual = u - y
+        stretch = self._stretch(residual)
+        return residual * residual / (1 + stretch), residual / stretch
+
+    def second_derivative(self, u, y):
+        """f''(u; y) = 1 / q^3."""
+        stretch = self._stretch(u - y)
+        return 1 / (stretch * stretch * stretch)
+
+    def inverse_derivative(self, slope, y):
+        """sup { u : f'(u; y) < slope }; -inf or +inf where the slope lies beyond the range of f'."""
+        share = np.clip(slope / self.threshold, -1, 1)
+        with np.errstate(divide="ignore"):
+            return y + self.threshold * share / np.sqrt((1 - share) * (1 + share))
+
+    def _stretch(self, residual):
+        scaled = residual / self.threshold
+        return np.sqrt(1 + scaled * scaled)  # np.hypot costs eight times as much
+
+
+@dataclass(frozen=True)
+class LogCosh(Loss):
+    """f(u; y) = log cosh(u - y) for real y; |f'| < 1, f'' <= 1."""
+
+    lipschitz = 1.0
+    smoothness = 1.0
+    monotone = False
+    labels = "real"
+
+    def value(self, u, y):
+        """f(u; y), with full relative accuracy at small residuals, where it is r^2 / 2, and at large ones."""
+        size = np.abs(u - y)
+        half_sinh = np.sinh(np.minimum(size, 1) / 2)  # cosh r = 1 + 2 sinh(r/2)^2
+        return np.where(size < 1, np.log1p(2 * half_sinh * half_sinh), size + (np.log1p(np.exp(-2 * size)) - np.log(2)))
+
+    def derivative(self, u, y):
+        """f'(u; y) = tanh(u - y)."""
+        return np.tanh(u - y)
+
+    def second_derivative(self, u, y):
+        """f''(u; y) = 1 / cosh(u - y)^2."""
+        return 4 * _logistic_density(2 * (u - y))
+
+    def inverse_derivative(self, slope, y):
+        """sup { u : f'(u; y) < slope }; -inf or +inf where the slope lies beyond the range of f'."""
+        with np.errstate(divide="ignore"):
+            return y + np.arctanh(np.clip(slope, -1, 1))
+
+
+LOSSES = {
+    "logistic": Logistic,
+    "probit": Probit,
+    "smoothed_hinge": SmoothedHinge,
+    "huber": Huber,
+    "squared": Squared,
+    "pseudo_huber": PseudoHuber,
+    "log_cosh": LogCosh,
+}
+losses = tuple(loss() for loss in LOSSES.values())
+
+
+def resolve_loss(loss, *, labels=None):
+    """The loss that `loss` names (a key of `LOSSES`, with its default parameters), or `loss` itself if it is one.
+
+    Raises ValueError for anything else, and for losses of other labels than `labels`: "signs", "real", or None for any.
+    """
+    names = [name for name, known in LOSSES.items() if labels in (None, known.labels)]
+    if isinstance(loss, Loss) and labels in (None, loss.labels):
+        return loss
+    if isinstance(loss, str) and loss in names:
+        return LOSSES[loss]()
+    kind = "Loss" if labels is None else f"Loss with labels={labels!r}"
+    raise ValueError(f"loss must be one of {', '.join(map(repr, names))} or a {kind}: got loss={loss!r}")
+
+
+def _odds(log_odds):
+    """e^log_odds, short of overflow."""
+    return np.exp(np.minimum(log_odds, _LOG_MAX))
+
+
+def _softplus(log_odds, odds):
+    """log(1 + e^log_odds), which is log_odds where `odds` stops short of it."""
+    return np.maximum(np.log1p(odds), log_odds)
+
+
+def _logistic_density(x):
+    """e^x / (1 + e^x)^2, even in x."""
+    power = np.exp(-np.abs(x))
+    total = 1 + power
+    return power / (total * total)
+
+
+def _normal_tail(z):
+    """z, z^2/2, the density e^(-z^2/2) without its constant, and R >= 0 with Phi(-|z|) = density R / 2."""
+    square = z * z / 2
+    return z, square, np.exp(-square), erfcx(np.abs(z) * _SQRT_HALF)
+
+
+def _minus_log_cdf(z, square, density, ratio):
+    """-log Phi(-z); the side of z decides which of the two forms neither cancels nor overflows."""
+    return np.where(z > 0, square - np.log(ratio / 2), -np.log1p(-density * ratio / 2))
+
+
+def _hazard(z, square, density, ratio):
+    """h(z) = phi(z) / Phi(-z)."""
+    return np.where(z > 0, 2 / ratio, density / (1 - density * ratio / 2)) * _NORMAL_PEAK
+
+
+def _hazard_and_excess(z):
+    """h(z), and h(z) - z > 0 by Laplace's continued fraction 1/(z + 2/(z + 3/(z + ...))) where it would cancel."""
+    hazard = _hazard(*_normal_tail(z))
+    far = np.maximum(z, 8)
+    fraction = (far + np.sqrt(far * far + 4 * 13)) / 2  # about what the levels from 13 on come to
+    for level in range(12, 1, -1):
+        fraction = far + level / fraction
+    return hazard, np.where(z > 8, 1 / fraction, hazard - z)
+
+
+def _inverse_hazard(size):
+    """The z with h(z) = size > 0, by Halley's method on log h, whose derivatives are h - z and h (h - z) - 1."""
+    target = np.clip(size, np.finfo(float).tiny, 1e8)
+    tail = -np.sqrt(np.maximum(-2 * np.log(target / _NORMAL_PEAK), 0))  # far to the left h is the density
+    z = np.where(target < 0.25, tail, np.where(target < 1.5, (target - 0.798) / 0.637, target - 1 / target))
+    for _ in range(3):
+        hazard, excess = _hazard_and_excess(z)
+        newton = np.log(hazard / target) / excess
+        z = z - newton / (1 - newton * (hazard * excess - 1) / (2 * excess))
+    return np.where(size < 1e8, z, size)  # beyond, h(z) - z = 1/z is below the last digit of z
+
+
+def _inside(slope, lowest, highest, u):
+    """`u` where the slope lies in (lowest, highest], the range of f'; -inf up to it and +inf beyond it."""
+    return np.where(slope <= lowest, -np.inf, np.where(slope > highest, np.inf, u))

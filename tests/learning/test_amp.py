@@ -4,12 +4,42 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from explorer.accounting import RenyiBound
-from explorer.learning import AMPClassifier, Logistic, NoReleaseError, PerturbedObjective, Records
+from explorer.accounting import (
+    AMPBound,
+    CompositionBound,
+    HockeyStickBound,
+    InfeasibleTarget,
+    RefinedBound,
+    RenyiBound,
+    TightBound,
+    hockey_stick_losses,
+)
+from explorer.learning import (
+    AMPClassifier,
+    AMPRegressor,
+    Huber,
+    Logistic,
+    NoReleaseError,
+    PerturbedObjective,
+    PrivacyWarning,
+    Records,
+    Squared,
+)
+
+
+class NoNoise(np.random.Generator):
+    """A generator whose Gaussian noise is zero: the mechanism without its privacy, for comparing fits."""
+
+    def __init__(self):
+        super().__init__(np.random.PCG64(0))
+
+    def normal(self, loc=0.0, scale=1.0, size=None):
+        return np.zeros(size)
 
 
 @pytest.fixture(scope="module")
@@ -19,19 +49,48 @@ def data():
     return X / np.linalg.norm(X, axis=1)[:, None], y
 
 
-@parametrize_with_checks([AMPClassifier(random_state=0)])
+@parametrize_with_checks([AMPClassifier(random_state=0), AMPRegressor(random_state=0)])
 def test_scikit_learn_estimator(estimator, check):
     check(estimator)
 
 
-def test_guarantee_is_the_accountants(data):
+def test_guarantee_is_the_published_hockey_stick_bound_with_the_output_step(data):
     privacy = AMPClassifier(epsilon=0.7, delta=1e-6, random_state=0).fit(*data).privacy_
-    assert (privacy.epsilon, privacy.bound) == (0.7, "RenyiBound")
+    assert (privacy.epsilon, privacy.bound, privacy.uses) == (0.7, "HockeyStickBound, composed with the output step", 1)
     assert privacy.delta <= 1e-6
-    assert RenyiBound(privacy.mechanism).epsilon(1e-6) <= 0.7 * (1 + 1e-12)
+    assert AMPBound(privacy.mechanism, bound=HockeyStickBound).epsilon(1e-6) <= 0.7 * (1 + 1e-12)
+    assert HockeyStickBound(privacy.mechanism.objective).delta(0.7) < privacy.delta  # the output step costs something
     assert privacy.mechanism.lipschitz == pytest.approx(np.sqrt(2))  # unit rows and the constant column
     assert privacy.mechanism.smoothness == pytest.approx(0.5)
+    assert privacy.mechanism.monotone_loss
     assert privacy.gradient_norm <= privacy.mechanism.gradient_tol == 0.01
+    assert privacy.leaked == ()
+
+
+@pytest.mark.parametrize(
+    "accountant",
+    ["renyi", "refined", "tight", RenyiBound, RefinedBound, lambda mechanism: AMPBound(mechanism, bound=TightBound)],
+)
+def test_any_accountant_by_name_class_or_callable(data, accountant):
+    """The weaker the proof, the more regularisation it asks for at the same noise."""
+    published = AMPClassifier(random_state=0).fit(*data).privacy_
+    other = AMPClassifier(accountant=accountant, random_state=0).fit(*data).privacy_
+    assert other.delta <= 1e-5
+    assert other.mechanism.noise_std == published.mechanism.noise_std
+    weaker = accountant in ("renyi", RenyiBound)
+    assert (other.mechanism.l2_reg > published.mechanism.l2_reg) == weaker
+
+
+def test_a_given_regularisation_sets_the_noise_instead(data):
+    rule = AMPClassifier(random_state=0).fit(*data).privacy_.mechanism
+    given = AMPClassifier(l2_reg=rule.l2_reg, random_state=0).fit(*data).privacy_.mechanism
+    assert given.noise_std == pytest.approx(rule.noise_std, rel=1e-6)
+    more = AMPClassifier(l2_reg=10 * rule.l2_reg, f=None, random_state=0).fit(*data).privacy_.mechanism
+    assert more.l2_reg == 10 * rule.l2_reg
+    assert more.noise_std < rule.noise_std
+    with pytest.raises(InfeasibleTarget, match="l2_reg"):
+        AMPClassifier(l2_reg=0.4).fit(*data)
+    AMPClassifier(l2_reg=0.4, accountant="refined", random_state=0).fit(*data)
 
 
 def test_same_seed_same_fit_and_fresh_noise_otherwise(data):
@@ -53,6 +112,98 @@ def test_less_noise_comes_to_the_plain_fit(data):
     plain = LogisticRegression(C=1 / mechanism.l2_reg, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(ones, y)
     coefficients = np.append(private.coef_, private.intercept_)
     assert np.linalg.norm(coefficients - plain.coef_[0]) <= 3 * mechanism.noise_std * np.sqrt(31) / mechanism.l2_reg
+
+
+@pytest.mark.parametrize("sparse_data", [False, True])
+def test_without_noise_it_is_scikit_learns_fit(data, sparse_data):
+    """With sigma = sigma_out = 0: the ones column, fit_intercept=False, C = 1 / lambda, to 1e-8."""
+    X, y = data
+    ours = AMPClassifier(l2_reg=2.0, gradient_tol=1e-8, random_state=NoNoise())
+    ours.fit(sparse.csr_array(X) if sparse_data else X, y)
+    ones = np.hstack([X, np.ones((len(X), 1))])
+    theirs = LogisticRegression(C=1 / 2.0, fit_intercept=False, solver="newton-cholesky", tol=1e-12).fit(ones, y)
+    np.testing.assert_allclose(np.append(ours.coef_, ours.intercept_), theirs.coef_[0], atol=1e-8)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(ones), atol=1e-8)
+
+
+def test_without_noise_several_classes_are_one_against_rest():
+    X, y = load_iris(return_X_y=True)
+    X = X / np.linalg.norm(X, axis=1)[:, None]
+    ours = AMPClassifier(l2_reg=2.0, gradient_tol=1e-8, random_state=NoNoise()).fit(X, y)
+    ones = np.hstack([X, np.ones((len(X), 1))])
+    plain = LogisticRegression(C=1 / 2.0, fit_intercept=False, solver="newton-cholesky", tol=1e-12)
+    theirs = OneVsRestClassifier(plain).fit(ones, y)
+    coefficients = np.array([e.coef_[0] for e in theirs.estimators_])
+    np.testing.assert_allclose(np.column_stack([ours.coef_, ours.intercept_]), coefficients, atol=1e-8)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(ones))
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(ones), atol=1e-8)
+
+
+def test_without_noise_regression_is_ridge_and_huber():
+    X, y = load_diabetes(return_X_y=True)
+    X, y = X / np.linalg.norm(X, axis=1)[:, None], y / 100
+    setting = {"l2_reg": 3.0, "gradient_tol": 1e-9, "random_state": NoNoise()}
+    ours = AMPRegressor(loss=Squared(), clip_norm=1e6, **setting).fit(X, y)
+    ones = np.hstack([X, np.ones((len(X), 1))])
+    ridge = np.linalg.solve(ones.T @ ones + 3.0 * np.eye(11), ones.T @ y)
+    np.testing.assert_allclose(np.append(ours.coef_, ours.intercept_), ridge, atol=1e-8)
+    huber = AMPRegressor(loss=Huber(threshold=0.3), **setting).fit(X, y)
+    residuals = huber.predict(X) - y
+    theta = np.append(huber.coef_, huber.intercept_)
+    np.testing.assert_allclose(ones.T @ np.clip(residuals, -0.3, 0.3) + 3.0 * theta, 0, atol=1e-8)
+    assert (np.abs(residuals) > 0.3).any()
+
+
+def test_several_classes_are_composed(data):
+    X, y = load_iris(return_X_y=True)
+    X = X / np.linalg.norm(X, axis=1)[:, None]
+    fit = AMPClassifier(epsilon=4.0, random_state=0).fit(X, y)
+    privacy = fit.privacy_
+    assert (fit.coef_.shape, fit.intercept_.shape, privacy.uses) == ((3, 4), (3,), 3)
+    assert privacy.delta <= 1e-5
+    composed = CompositionBound(privacy.mechanism, uses=3, losses=hockey_stick_losses)
+    assert composed.delta(4.0) <= 1e-5
+    alone = AMPClassifier(epsilon=4.0, random_state=0).fit(X, y == 1).privacy_
+    assert privacy.mechanism.noise_std > 1.5 * alone.mechanism.noise_std
+    assert "3 uses together" in str(privacy)
+
+
+def test_named_classes_are_not_read_off_the_data(data):
+    X, y = data
+    fit = AMPClassifier(classes=[0, 1], random_state=0).fit(X[y == 1], y[y == 1])
+    np.testing.assert_array_equal(fit.classes_, [0, 1])
+    with pytest.raises(ValueError, match=r"labels named in classes=\[1, 2\]: got 0"):
+        AMPClassifier(classes=[1, 2]).fit(X, y)
+
+
+def test_a_norm_from_the_data_is_leaked_aloud(data):
+    X, y = data
+    X = X * np.linspace(1, 3, len(X))[:, None]
+    with pytest.warns(PrivacyWarning, match="largest row norm, 3, from the data"):
+        fit = AMPClassifier(data_norm="max", random_state=0).fit(X, y)
+    assert "largest row norm" in fit.privacy_.leaked[0]
+    assert "NOT covered: data_norm='max'" in str(fit.privacy_)
+    assert fit.privacy_.mechanism.lipschitz == pytest.approx(np.sqrt(10))
+
+
+def test_nothing_else_is_taken_from_the_data(data):
+    """The mechanism is settled by the parameters and the number of features alone."""
+    X, _ = data
+    rng = np.random.default_rng(0)
+    other = rng.normal(size=(50, X.shape[1])) * 100, rng.integers(2, size=50)
+    first, second = (AMPClassifier(random_state=0).fit(*pair).privacy_.mechanism for pair in (data, other))
+    assert first == second
+
+
+def test_copies_of_the_data_change_only_the_loss(data):
+    X, y = data
+    signs = 2.0 * y - 1
+    rng = np.random.default_rng(0)
+    b, theta = rng.normal(size=(2, X.shape[1]))
+    setting = {"loss": Logistic(), "l2_reg": 2.5, "linear_term": b}
+    once = PerturbedObjective(Records(X, signs), **setting).gradient(theta)
+    thrice = PerturbedObjective(Records(np.tile(X, (3, 1)), np.tile(signs, 3)), **setting).gradient(theta)
+    np.testing.assert_allclose(thrice - once, 2 * (once - 2.5 * theta - b), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -97,12 +248,21 @@ def test_sparse_and_dense_agree(data):
     np.testing.assert_array_equal(dense.predict(X), csr.predict(sparse.csr_array(X)))
 
 
-@pytest.mark.parametrize("refusal", [{"gradient_tol": 1e-14}, {"max_passes": 2}])
-def test_a_fit_that_does_not_converge_releases_nothing(data, refusal):
-    model = AMPClassifier(random_state=0, **refusal)
-    with pytest.raises(NoReleaseError, match=r"nothing is released: .* gradient_tol=.*outside the guarantee"):
+def test_below_the_floor_of_floating_point_nothing_is_released(data):
+    model = AMPClassifier(random_state=0, gradient_tol=1e-15)
+    with pytest.raises(NoReleaseError, match=r"nothing is released: .* gradient_tol=1e-15.*outside the guarantee"):
         model.fit(*data)
     assert not [name for name in vars(model) if name.endswith("_") and name != "n_features_in_"]
+
+
+@pytest.mark.parametrize("solver", ["gradient_descent", "accelerated", "sag", "svrg", "lbfgs", "newton", "newton_cg"])
+def test_a_solver_that_gives_up_early_is_followed_by_one_that_does_not(data, solver):
+    """The same noise, the same minimum: within 2 tau / lambda of one another, whatever solver got there."""
+    reference = AMPClassifier(random_state=0).fit(*data)
+    fit = AMPClassifier(random_state=0, solver=solver, max_passes=2).fit(*data)
+    assert fit.privacy_.gradient_norm <= 0.01
+    distance = np.linalg.norm(np.append(fit.coef_ - reference.coef_, fit.intercept_ - reference.intercept_))
+    assert distance <= 2 * 0.01 / fit.privacy_.mechanism.l2_reg
 
 
 @pytest.mark.parametrize(
@@ -115,7 +275,14 @@ def test_a_fit_that_does_not_converge_releases_nothing(data, refusal):
         ({"gradient_tol": np.nan}, "gradient_tol must be a finite number > 0: got gradient_tol=nan"),
         ({"output_noise_std": 0}, "output_noise_std must be a finite number > 0: got output_noise_std=0"),
         ({"f": "large"}, "f must be a finite number > 0: got f='large'"),
-        ({"f": 1.0}, "no l2_reg up to 1e.30 reaches epsilon=1.0"),
+        ({"f": 1.0}, "f must exceed .*: got f=1.0"),
+        ({"l2_reg": 0}, "l2_reg must be a finite number > 0: got l2_reg=0"),
+        ({"loss": "hinge"}, "loss must be .*: got loss='hinge'"),
+        ({"loss": "huber"}, "loss must be .*: got loss='huber'"),
+        ({"loss": "probit"}, "clip_norm must be given for a loss whose slope is unbounded"),
+        ({"solver": "magic"}, "solver must be .*: got solver='magic'"),
+        ({"accountant": "guess"}, "accountant must be .*: got accountant='guess'"),
+        ({"data_norm": "mean"}, "data_norm must be a finite number > 0 or 'max': got data_norm='mean'"),
     ],
 )
 def test_bad_parameters(data, bad, message):

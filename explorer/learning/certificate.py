@@ -1,0 +1,43 @@
+"""Minima whose gradient norm has been verified, or nothing: what guarantees that rest on a minimum stand on."""
+
+import numpy as np
+
+from explorer.learning.linear import NEIGHBOURS, RANDOMNESS
+from explorer.learning.privacy import NoReleaseError
+from explorer.learning.solvers import minimise
+
+ASSUMPTIONS = (
+    f"{NEIGHBOURS}; the number of records is not used",
+    "the class labels and the number of features are public",
+    *RANDOMNESS,
+    "whether the fit refuses to release is not part of the guarantee",
+)
+
+
+def certified_minimum(objective, *, gradient_tol, solver="auto", max_passes=10_000, callback=None):
+    """A point where |gradient|_2 <= gradient_tol, recomputed there; within gradient_tol / l2_reg of the minimiser.
+
+    Parameters
+    ----------
+    objective : PerturbedObjective
+    gradient_tol : float > 0, tau
+    solver, max_passes, callback : as in `explorer.learning.solvers.minimise`
+
+    Returns
+    -------
+    scipy's OptimizeResult of the solver, its gradient_norm replaced by the verified one
+
+    Raises
+    ------
+    NoReleaseError if the norm at the solver's point is larger.
+    """
+    solution = minimise(objective, solver=solver, gradient_tol=gradient_tol, max_passes=max_passes, callback=callback)
+    solution.gradient_norm = norm = float(np.linalg.norm(objective.gradient(solution.x)))
+    if not norm <= gradient_tol:
+        raise NoReleaseError(
+            f"nothing is released: the gradient norm must be <= gradient_tol={gradient_tol!r}, "
+            f"got {norm:.3g} after {solution.n_gradient_evaluations} single-record gradients ({solution.message}). "
+            "The noise is not redrawn; a larger gradient_tol can be reached in floating point. That this fit "
+            "refused depends on the data: a refusal that others can see is itself outside the guarantee."
+        )
+    return solution
