@@ -38,7 +38,9 @@ from explorer.accounting.pure import PureBound
 from explorer.accounting.refined import RefinedBound
 from explorer.accounting.renyi import RenyiBound
 from explorer.accounting.selection import (
+    BestOfRuns,
     Poisson,
+    ScoredRun,
     SelectionCorollaryBound,
     SelectionProfileBound,
     SelectionRenyiBound,
@@ -60,6 +62,7 @@ bounds = (
 __all__ = [
     "ApproximateMinimaPerturbation",
     "AttainedLowerBound",
+    "BestOfRuns",
     "BoundNotApplicable",
     "Calibration",
     "CanonneKamathSteinke",
@@ -86,6 +89,7 @@ __all__ = [
     "PureOutputPerturbation",
     "RefinedBound",
     "RenyiBound",
+    "ScoredRun",
     "SelectionCorollaryBound",
     "SelectionProfileBound",
     "SelectionRenyiBound",

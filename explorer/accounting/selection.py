@@ -44,9 +44,11 @@ import numpy as np
 from scipy.special import gammaincinv, logsumexp
 
 from explorer.accounting.bound import PrivacyBound, ProfileBound
+from explorer.accounting.composition import refined_losses
 from explorer.accounting.conversion import CanonneKamathSteinke
 from explorer.accounting.logspace import log1mexp
-from explorer.accounting.renyi import RenyiBound
+from explorer.accounting.mechanisms import Gaussian
+from explorer.accounting.renyi import RenyiBound, rdp_of
 from explorer.validation import epsilon_array, instance, natural, order_array, positive, real
 
 
@@ -77,6 +79,10 @@ class Poisson:
         """
         real("probability", probability, rule="inside (0, 1)", valid=lambda p: (p > 0) & (p < 1))
         return cls(mean=float(gammaincinv(natural("runs", runs) + 1, probability)))
+
+    def draw(self, rng):
+        """One K, an int >= 0, from a numpy Generator."""
+        return int(rng.poisson(self.mean))
 
     @property
     def log_none(self):
@@ -125,6 +131,15 @@ class TruncatedNegativeBinomial:
         slope = -1 / log_gamma if self.eta == 0 else -self.eta / np.expm1(self.eta * log_gamma)
         return float((1 - self.gamma) / self.gamma * slope)
 
+    def draw(self, rng):
+        """One K, an int >= 1, from a numpy Generator: by inversion, in about K steps."""
+        k, probability, rest = 1, float(np.exp(self.log_derivative(1.0))), rng.random()  # Pr[K = 1] = F'(0)
+        while rest >= probability > 0:
+            rest -= probability
+            probability *= (1 - self.gamma) * (k + self.eta) / (k + 1)
+            k += 1
+        return k
+
     @property
     def log_none(self):
         """log Pr[K = 0], minus infinity."""
@@ -143,6 +158,60 @@ class TruncatedNegativeBinomial:
         e = _thresholds(profile)
         ends = np.maximum(e, np.log1p(profile.delta(e) * (1 - self.gamma) / self.gamma))
         return (self.eta + 1) * min(float(np.min(ends)), -np.log(self.gamma))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredRun:
+    """One run Q of a selection: a fit, which is `uses` runs of `mechanism` on the same data, and its score.
+
+    Attributes
+    ----------
+    mechanism : with a Renyi analysis, and a privacy loss distribution for bounds by profile
+    uses : int >= 1
+    score : Gaussian, how the score is released, or None where it follows from the fit and public data
+    """
+
+    mechanism: object
+    uses: int = 1
+    score: Gaussian | None = None
+
+    def __post_init__(self):
+        natural("uses", self.uses)
+        if self.score is not None:
+            instance("score", self.score, Gaussian)
+
+
+@rdp_of.register
+def _(mechanism: ScoredRun):
+    fit = rdp_of(mechanism.mechanism)
+    if mechanism.score is None:
+        return lambda alpha: mechanism.uses * fit(alpha)
+    score = rdp_of(mechanism.score)
+    return lambda alpha: mechanism.uses * fit(alpha) + score(alpha)
+
+
+@refined_losses.register
+def _(mechanism: ScoredRun):
+    fit = refined_losses(mechanism.mechanism).self_compose(mechanism.uses)
+    return fit if mechanism.score is None else fit.compose(refined_losses(mechanism.score))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestOfRuns:
+    """The whole of a selection: the best of K runs.
+
+    Attributes
+    ----------
+    run : ScoredRun
+    runs : Poisson or TruncatedNegativeBinomial, the distribution of K
+    """
+
+    run: ScoredRun
+    runs: Poisson | TruncatedNegativeBinomial
+
+    def __post_init__(self):
+        instance("run", self.run, ScoredRun)
+        instance("runs", self.runs, _RUNS)
 
 
 _THRESHOLDS = 600  # number of epsilons that T is the minimum over

@@ -3,6 +3,8 @@
 from explorer.learning.amp import AMPClassifier, AMPRegressor
 from explorer.learning.clipping import ClippedLoss
 from explorer.learning.dp_ftrl import DPFTRLClassifier, DPFTRLRegressor, tree_noise_covariance
+from explorer.learning.dp_gd import DPGDClassifier, DPGDRegressor
+from explorer.learning.dp_sgd import DPSGDClassifier, DPSGDRegressor
 from explorer.learning.losses import (
     LOSSES,
     Huber,
@@ -35,6 +37,7 @@ from explorer.learning.risk import (
     minimum_curvature,
     output_step,
 )
+from explorer.learning.tuning import DishonestSelection, HonestSelection
 
 __all__ = [
     "LOSSES",
@@ -43,7 +46,13 @@ __all__ = [
     "ClippedLoss",
     "DPFTRLClassifier",
     "DPFTRLRegressor",
+    "DPGDClassifier",
+    "DPGDRegressor",
+    "DPSGDClassifier",
+    "DPSGDRegressor",
+    "DishonestSelection",
     "ExcessRisk",
+    "HonestSelection",
     "Huber",
     "LogCosh",
     "Logistic",

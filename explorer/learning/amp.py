@@ -1,24 +1,11 @@
 """Algorithm 1: approximate minima perturbation with clipped gradients, as scikit-learn estimators."""
 
 from explorer.accounting import RenyiBound, calibrate_amp
-from explorer.learning.certificate import certified_minimum
-from explorer.learning.linear import (
-    NEIGHBOURS,
-    RANDOMNESS,
-    PrivateLinearClassifier,
-    PrivateLinearRegressor,
-    Release,
-)
+from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
+from explorer.learning.linear import PrivateLinearClassifier, PrivateLinearRegressor, Release
 from explorer.learning.objective import PerturbedObjective
 from explorer.learning.privacy import PrivacyStatement
 from explorer.validation import positive
-
-_ASSUMPTIONS = (
-    f"{NEIGHBOURS}; the number of records is not used",
-    "the class labels and the number of features are public",
-    *RANDOMNESS,
-    "whether the fit refuses to release is not part of the guarantee",
-)
 
 
 class _ApproximateMinimaPerturbation:
@@ -43,7 +30,7 @@ class _ApproximateMinimaPerturbation:
             bound=type(calibration.bound).__name__,
             mechanism=calibration.mechanism,
             uses=problem.uses,
-            assumptions=_ASSUMPTIONS,
+            assumptions=ASSUMPTIONS,
         )
 
     def _release(self, records, problem, plan, rng):

@@ -25,6 +25,8 @@ NEIGHBOURS = "neighbouring datasets differ by one added or removed record"
 RANDOMNESS = (
     "the random numbers are secret: with a known random_state there is no privacy",
     "the noise is drawn in floating point",
+    "released are coef_ and intercept_; n_gradient_evaluations_, a verified gradient norm and what a callback sees "
+    "depend on the data and are for its curator alone",
 )
 
 
@@ -85,22 +87,34 @@ class PrivateLinearModel(BaseEstimator):
         """Run plan.mechanism on the Records of one problem; return a Release."""
         raise NotImplementedError
 
-    def _validated(self, X, y):
-        return validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    def _targets(self, X, y):
+        """X and y checked: X, a list with the target vector of each problem, and the labels or None."""
+        raise NotImplementedError
 
-    def _fit(self, X, targets):
-        """Release one theta for each target vector; set the coefficients and everything said about them."""
+    def plan(self, X, y):
+        """The PrivacyStatement that fit(X, y) would make, from the shape of X and the labels, without a fit."""
+        X, targets, _ = self._targets(X, y)
+        return self._planned(X, len(targets))[1]
+
+    def _planned(self, X, uses):
         data_norm, leaked = self._data_norm(X)
-        records = Records(X, targets[0], data_norm=data_norm, constant=bool(self.fit_intercept))
+        constant = bool(self.fit_intercept)
         problem = Problem(
             loss=resolve_loss(self.loss, labels=self._labels),
             data_norm=data_norm,
-            row_norm=float(np.hypot(data_norm, float(bool(self.fit_intercept)))),
-            dimension=records.dimension,
-            n_records=records.n_records,
-            uses=len(targets),
+            row_norm=float(np.hypot(data_norm, float(constant))),
+            dimension=X.shape[1] + constant,
+            n_records=X.shape[0],
+            uses=uses,
         )
-        plan, rng = self._plan(problem), generator(self.random_state)
+        plan = self._plan(problem)
+        return problem, replace(plan, leaked=plan.leaked + leaked)
+
+    def _fit(self, X, targets):
+        """Release one theta for each target vector; set the coefficients and everything said about them."""
+        problem, plan = self._planned(X, len(targets))
+        rng = generator(self.random_state)
+        records = Records(X, targets[0], data_norm=problem.data_norm, constant=bool(self.fit_intercept))
         releases = [self._release(records.with_targets(y), problem, plan, rng) for y in targets]
         theta = np.array([release.theta for release in releases])
         self.coef_, self.intercept_ = (
@@ -108,7 +122,7 @@ class PrivateLinearModel(BaseEstimator):
         )
         self.n_gradient_evaluations_ = sum(release.n_gradient_evaluations for release in releases)
         norms = [release.gradient_norm for release in releases if release.gradient_norm is not None]
-        self.privacy_ = replace(plan, gradient_norm=max(norms, default=None), leaked=plan.leaked + leaked)
+        self.privacy_ = replace(plan, gradient_norm=max(norms, default=None))
         return self
 
     def _data_norm(self, X):
@@ -119,7 +133,7 @@ class PrivateLinearModel(BaseEstimator):
             raise ValueError(f"data_norm must be a finite number > 0 or 'max': got data_norm={self.data_norm!r}")
         norm = max(float(row_norms(X).max()), np.finfo(float).tiny)
         leak = f"data_norm='max' took the largest row norm, {norm:.6g}, from the data"
-        warnings.warn(f"{leak}: the stated (epsilon, delta) does not cover it", PrivacyWarning, stacklevel=4)
+        warnings.warn(f"{leak}: the stated (epsilon, delta) does not cover it", PrivacyWarning, stacklevel=5)
         return norm, (leak,)
 
     def _linear(self, X):
@@ -140,7 +154,13 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     def fit(self, X, y):
         """Fit to X, ndarray or CSR (n, p), and labels y (n,); return self, or raise and release nothing."""
-        X, y = self._validated(X, y)
+        X, targets, classes = self._targets(X, y)
+        self._fit(X, targets)
+        self.classes_ = classes
+        return self
+
+    def _targets(self, X, y):
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
         classes = np.unique(y) if self.classes is None else np.unique(self.classes)
         if len(classes) < 2:
@@ -148,9 +168,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         if self.classes is not None and (strange := np.setdiff1d(y, classes)).size:
             raise ValueError(f"y must hold only the labels named in classes={self.classes!r}: got {strange[0]!r}")
         ones = classes[1:] if len(classes) == 2 else classes
-        self._fit(X, [np.where(y == one, 1.0, -1.0) for one in ones])
-        self.classes_ = classes
-        return self
+        return X, [np.where(y == one, 1.0, -1.0) for one in ones], classes
 
     def decision_function(self, X):
         """x.coef + intercept: ndarray (n,), positive for classes_[1]; with m > 2 classes (n, m), one column each."""
@@ -186,10 +204,14 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
 
     def fit(self, X, y):
         """Fit to X, ndarray or CSR (n, p), and real targets y (n,); return self, or raise and release nothing."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True)
-        self._fit(X, [np.asarray(y, float)])
+        X, targets, _ = self._targets(X, y)
+        self._fit(X, targets)
         self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self
+
+    def _targets(self, X, y):
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True)
+        return X, [np.asarray(y, float)], None
 
     def predict(self, X):
         """x.coef + intercept, ndarray (n,)."""

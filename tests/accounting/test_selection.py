@@ -5,15 +5,18 @@ from functools import partial
 from itertools import permutations
 from math import exp, log
 
+import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import gammaln, ndtr, ndtri
-from scipy.stats import norm, poisson
+from scipy.stats import kstest, norm, poisson
 
 from explorer.accounting import (
+    BestOfRuns,
     Gaussian,
     GaussianLowerBound,
     Poisson,
@@ -21,6 +24,7 @@ from explorer.accounting import (
     PrivacyBound,
     ProfileBound,
     RenyiBound,
+    ScoredRun,
     SelectionCorollaryBound,
     SelectionProfileBound,
     SelectionRenyiBound,
@@ -370,6 +374,55 @@ def test_shapes_and_limits():
     assert RenyiBound(mechanism).epsilon(1e-5) < SelectionRenyiBound(mechanism, runs=HONEST).epsilon(1e-5)
 
 
+@each_runs
+def test_draws_have_the_law_of_the_generating_function(runs):
+    """F at the corners of the unit circle gives Pr[K = k] by a Fourier sum; a spread-out distribution function of K is
+    uniform."""
+    rng = np.random.default_rng(0)
+    draws = np.array([runs.draw(rng) for _ in range(4000)])
+    probability = np.fft.fft(generating_function(runs, np.exp(2j * np.pi * np.arange(4096) / 4096))).real / 4096
+    below = np.cumsum(probability) - probability
+    assert kstest(below[draws] + rng.random(len(draws)) * probability[draws], "uniform").pvalue > 1e-3
+    assert draws.mean() == pytest.approx(runs.mean, abs=5 * draws.std() / np.sqrt(len(draws)))
+
+
+SCORED = ScoredRun(
+    mechanism=PoissonSubsampledGaussian(noise_multiplier=4.0, sampling_rate=0.03, steps=50),
+    uses=3,
+    score=Gaussian(noise_std=20.0),
+)
+
+
+def test_a_scored_run_is_a_composition():
+    orders = range(2, 257)
+    step = dp_accounting.PoissonSampledDpEvent(0.03, dp_accounting.GaussianDpEvent(4.0))
+    public = RdpAccountant(orders).compose(step, 150).compose(dp_accounting.GaussianDpEvent(20.0))
+    assert RenyiBound(SCORED, orders=orders).epsilon(1e-5) == pytest.approx(public.get_epsilon(1e-5), rel=1e-9)
+    unscored = ScoredRun(mechanism=SCORED.mechanism, uses=3)
+    plain = PoissonSubsampledGaussian(noise_multiplier=4.0, sampling_rate=0.03, steps=150)
+    assert RenyiBound(unscored).epsilon(1e-5) == pytest.approx(RenyiBound(plain).epsilon(1e-5), rel=1e-9)
+    low, high = CompositionBound(unscored).epsilon_interval(1e-5)
+    assert low <= CompositionBound(plain).epsilon(1e-5) * 1.001
+    assert CompositionBound(plain).epsilon_interval(1e-5).low <= high
+    assert high < CompositionBound(SCORED).epsilon_interval(1e-5).low < RenyiBound(SCORED).epsilon(1e-5)
+
+
+def test_a_selection_of_scored_runs_for_another_accountant():
+    run = dp_accounting.ComposedDpEvent(
+        [
+            dp_accounting.SelfComposedDpEvent(
+                dp_accounting.PoissonSampledDpEvent(0.03, dp_accounting.GaussianDpEvent(4.0)), 150
+            ),
+            dp_accounting.GaussianDpEvent(20.0),
+        ]
+    )
+    orders = range(2, 257)
+    for runs, shape in ((Poisson(mean=5.0), np.inf), (TruncatedNegativeBinomial(eta=1.0, gamma=0.2), 1.0)):
+        event = dp_accounting.dp_event.RepeatAndSelectDpEvent(run, runs.mean, shape)
+        public = RdpAccountant(orders).compose(event).get_epsilon(1e-5)
+        assert SelectionRenyiBound(SCORED, runs=runs, orders=orders).epsilon(1e-5) == pytest.approx(public, rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
@@ -380,6 +433,14 @@ def test_shapes_and_limits():
         (lambda: TruncatedNegativeBinomial(eta=-1, gamma=0.1), ValueError, "eta must be a finite number > -1: got"),
         (lambda: TruncatedNegativeBinomial(eta=1, gamma=1), ValueError, r"gamma must be inside \(0, 1\): got gamma=1"),
         (lambda: SelectionRenyiBound(Gaussian(noise_std=1), runs=15.4), TypeError, "runs must be Poisson or Truncated"),
+        (lambda: ScoredRun(mechanism=Gaussian(noise_std=1), uses=0), ValueError, "uses must be an integer >= 1: got"),
+        (
+            lambda: ScoredRun(mechanism=Gaussian(noise_std=1), score=1.0),
+            TypeError,
+            "score must be Gaussian: got sco",
+        ),
+        (lambda: BestOfRuns(run=Gaussian(noise_std=1), runs=HONEST), TypeError, "run must be ScoredRun: got run=Gau"),
+        (lambda: BestOfRuns(run=SCORED, runs=15), TypeError, "runs must be Poisson or Truncated"),
         (lambda: SelectionRenyiBound("SGD", runs=HONEST), TypeError, "mechanism has no Renyi analysis"),
         (lambda: SelectionProfileBound(Gaussian(noise_std=1), runs=HONEST), TypeError, "profile must be PrivacyBound"),
         (lambda: SelectionProfileBound(gaussian_profile(1), runs=None), TypeError, "runs must be Poisson or Truncated"),
