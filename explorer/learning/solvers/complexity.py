@@ -32,8 +32,8 @@ def sag_evaluations(n_records, *, lipschitz, l2_reg, initial_norm, gradient_tol,
     """n + batch_size K with (1 - min(lambda / (16 L), 1 / (8 N)))^K 2 L C = tau^2, for steps of 1 / (16 L).
 
     N = n / batch_size and L = `FiniteSum.lipschitz` = N max_j L_j + lambda. C = 3/2 (J(theta_0) - min J) +
-    (4 L / N) |theta_0 - theta*|^2 <= initial_norm^2 (3 / (4 lambda) + 4 L / (N lambda^2)), and the squared gradient
-    norm is at most 2 L (J - min J).
+    (4 L / N) |theta_0 - theta*|^2 <= initial_norm^2 (3 / (4 lambda) + 4 L / (N lambda^2)), for the theorem's table that
+    starts at deviations from the mean gradient; the squared gradient norm is at most 2 L (J - min J).
 
     References: Schmidt, Le Roux, Bach 2017, Theorem 1.
     """

@@ -39,7 +39,11 @@ def subsampled_newton(objective, *, gradient_tol, start=None, max_passes=10_000,
             if np.linalg.norm(gradient_there) < np.linalg.norm(gradient):
                 theta, gradient = guess, gradient_there
         while True:
-            point, gradient_there = line_search(run, theta, gradient, -inverse @ gradient)
+            direction = -inverse @ gradient
+            if gradient @ direction >= 0:  # rounding has cost B its definiteness
+                inverse = _inverted(cholesky(run.hessian(theta)))
+                direction = -inverse @ gradient
+            point, gradient_there = line_search(run, theta, gradient, direction)
             inverse = _corrected(inverse, point - theta, gradient_there - gradient)
             theta, gradient = point, gradient_there
     return run.result()
@@ -54,8 +58,11 @@ def _from_samples(run, norm, rng):
             result = newton(sample, gradient_tol=norm / np.sqrt(m), start=theta, max_passes=1000)
             run.count(result.n_gradient_evaluations)
             theta, factor = result.x, result.factor or factor
-    factor = factor or cholesky(run.hessian(theta))
-    return theta, cho_solve(factor, np.eye(len(theta)))
+    return theta, _inverted(factor or cholesky(run.hessian(theta)))
+
+
+def _inverted(factor):
+    return cho_solve(factor, np.eye(len(factor[0])))
 
 
 def _corrected(inverse, step, change):
