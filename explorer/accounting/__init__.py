@@ -1,5 +1,6 @@
 """What does it cost? Mechanisms, privacy bounds and calibration, vectorised and in the log domain."""
 
+from explorer.accounting.approximate_minima import AMPBound, amp_accountant
 from explorer.accounting.attained import AttainedLowerBound
 from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, ProfileBound
 from explorer.accounting.calibration import (
@@ -60,6 +61,7 @@ bounds = (
 )
 
 __all__ = [
+    "AMPBound",
     "ApproximateMinimaPerturbation",
     "AttainedLowerBound",
     "BestOfRuns",
@@ -96,6 +98,7 @@ __all__ = [
     "TightBound",
     "TreeAggregation",
     "TruncatedNegativeBinomial",
+    "amp_accountant",
     "bounds",
     "calibrate",
     "calibrate_amp",

@@ -9,11 +9,11 @@ from functools import cache, partial
 
 import numpy as np
 
+from explorer.accounting.approximate_minima import AMPBound, amp_accountant
 from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, log_target, private_root
 from explorer.accounting.gaussian import GaussianLowerBound
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian
-from explorer.accounting.renyi import RenyiBound
-from explorer.validation import delta_array, positive, real, real_array
+from explorer.validation import delta_array, natural, positive, real, real_array
 
 _LARGEST = 1e30  # where the search for a parameter ends, as does its inverse
 _PARTNER = {"l2_reg": "noise_std", "noise_std": "l2_reg"}  # what must grow when the parameter alone cannot do it
@@ -178,49 +178,79 @@ def calibrate_amp(
     gradient_tol,
     output_noise_std,
     f=1.3,
+    l2_reg=None,
+    uses=1,
     monotone_loss=False,
-    bound=RenyiBound,
+    bound=AMPBound,
 ):
-    """The paper's rule for Algorithm 1: noise f sigma_G, then the smallest l2_reg that reaches the target.
+    """Algorithm 1 for (epsilon, delta): the smallest l2_reg for noise f sigma_G, or least noise for a given l2_reg.
 
-    sigma_G is the analytic Gaussian noise for (epsilon, delta) and sensitivity `lipschitz`; f > 1 leaves room for
-    the curvature term, which l2_reg then shrinks until the whole of Algorithm 1 fits.
+    sigma_G is the analytic Gaussian noise for (epsilon, delta) and sensitivity `lipschitz` sqrt(uses). By the paper's
+    rule f > 1 leaves room for the curvature term, which l2_reg then shrinks until the whole of Algorithm 1 fits.
 
     Parameters
     ----------
     epsilon : float > 0, nats
     delta : float inside (0, 1)
     lipschitz, smoothness, gradient_tol, output_noise_std, monotone_loss : as in `ApproximateMinimaPerturbation`
-    f : float > 0, noise relative to sigma_G
-    bound : callable, ApproximateMinimaPerturbation to PrivacyBound
+    f : float > 0, noise relative to sigma_G; of no effect where l2_reg is given
+    l2_reg : float > 0, or None for the paper's rule
+    uses : int >= 1, how often Algorithm 1 runs on the same data, all runs together to cost (epsilon, delta)
+    bound : what `amp_accountant` accepts: ApproximateMinimaPerturbation to PrivacyBound, a bound's class or its name;
+        called with the keyword `uses` where that exceeds 1. The default is the hockey-stick bound, exactly composed
+        with the output step; RenyiBound ("renyi") is the paper's.
 
     Returns
     -------
-    Calibration of "l2_reg"
+    Calibration of "l2_reg", or of "noise_std" where l2_reg is given
 
     Raises
     ------
-    InfeasibleTarget (a ValueError) if f is too small for any l2_reg; it names the f that must be exceeded.
+    InfeasibleTarget (a ValueError) if f is too small for any l2_reg (it names the f that must be exceeded), or l2_reg
+    too small for any noise.
 
     References: Redberg, Koskela, Wang 2023, Section 5 (f = 1.3 throughout).
     """
-    gaussian = calibrate_gaussian(epsilon=epsilon, delta=delta, sensitivity=lipschitz).value
+    uses, bound = natural("uses", uses), amp_accountant(bound, name="bound")
     family = partial(
         ApproximateMinimaPerturbation,
-        noise_std=positive("f", f) * gaussian,
-        lipschitz=lipschitz,
+        lipschitz=positive("lipschitz", lipschitz),
         smoothness=smoothness,
         gradient_tol=gradient_tol,
         output_noise_std=output_noise_std,
         monotone_loss=monotone_loss,
     )
+    composed = bound if uses == 1 else partial(bound, uses=uses)
+    target = {"epsilon": epsilon, "delta": delta}
+    if l2_reg is not None:
+        return _smallest_noise(composed, partial(family, l2_reg=positive("l2_reg", l2_reg)), target)
+    gaussian = calibrate_gaussian(**target, sensitivity=lipschitz * np.sqrt(uses)).value
+    return _smallest_l2_reg(composed, family, target, f=f, gaussian=gaussian)
+
+
+def _smallest_l2_reg(bound, family, target, *, f, gaussian):
+    """The Calibration of l2_reg at noise_std = f gaussian; InfeasibleTarget names the f that would do."""
+    family = partial(family, noise_std=positive("f", f) * gaussian)
     try:
-        return calibrate(bound, family, parameter="l2_reg", epsilon=epsilon, delta=delta)
+        return calibrate(bound, family, parameter="l2_reg", **target)
     except InfeasibleTarget as error:
         if "noise_std" not in error.needed:
             raise
         needed = {"f": error.needed["noise_std"] / gaussian, **error.needed}
         raise InfeasibleTarget(f"f must exceed {needed['f']:.6g}: got f={f!r}; {error}", needed) from None
+
+
+def _smallest_noise(bound, family, target):
+    """The Calibration of noise_std; InfeasibleTarget says so where the bound's theorem does not hold at that l2_reg."""
+    try:
+        return calibrate(bound, family, parameter="noise_std", **target)
+    except InfeasibleTarget as error:
+        try:
+            bound(family(noise_std=1.0))
+        except BoundNotApplicable as reason:
+            message = f'{reason}; the refined bound (RefinedBound, "refined") needs only l2_reg > 0'
+            raise InfeasibleTarget(message, error.needed) from None
+        raise
 
 
 def _single(name, array):

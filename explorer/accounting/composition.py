@@ -207,16 +207,22 @@ def profile_losses(mechanism, *, bound):
     if isinstance(mechanism, ApproximateMinimaPerturbation):
         return profile_losses(mechanism.objective, bound=bound).compose(refined_losses(mechanism.output_step))
     proof = bound(instance("mechanism", mechanism, (ObjectivePerturbation, ApproximateMinimaPerturbation)))
+    add, remove = directed_profiles(proof)
+    loss = PrivacyLossDistribution.from_profile(add)
+    return DirectedLosses(loss, loss if remove is add else PrivacyLossDistribution.from_profile(remove))
+
+
+def directed_profiles(proof):
+    """The profiles of "add" and "remove" at every real epsilon that a PrivacyBound gives: its own `log_delta_add` and
+    `log_delta_remove`, or, twice the same, `log_delta` at epsilon >= 0 and its dual below."""
     if hasattr(proof, "log_delta_add"):
-        profiles = proof.log_delta_add, proof.log_delta_remove
-        return DirectedLosses(*map(PrivacyLossDistribution.from_profile, profiles))
+        return proof.log_delta_add, proof.log_delta_remove
 
     def both(epsilon):
         log_delta = proof.log_delta(np.abs(epsilon))
         return np.where(epsilon < 0, dual_log_delta(np.minimum(epsilon, 0), log_delta), log_delta)
 
-    loss = PrivacyLossDistribution.from_profile(both)
-    return DirectedLosses(loss, loss)
+    return both, both
 
 
 class CompositionBound(ProfileBound):

@@ -1,6 +1,6 @@
 """Algorithm 1: approximate minima perturbation with clipped gradients, as scikit-learn estimators."""
 
-from explorer.accounting import RenyiBound, calibrate_amp
+from explorer.accounting import AMPBound, amp_accountant, calibrate_amp
 from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
 from explorer.learning.linear import PrivateLinearClassifier, PrivateLinearRegressor, Release
 from explorer.learning.objective import PerturbedObjective
@@ -21,13 +21,15 @@ class _ApproximateMinimaPerturbation:
             gradient_tol=self.gradient_tol,
             output_noise_std=self.output_noise_std,
             f=self.f,
+            l2_reg=self.l2_reg,
             monotone_loss=problem.loss.monotone,
-            bound=RenyiBound if isinstance(self.accountant, str) else self.accountant,
+            bound=amp_accountant(self.accountant),
+            uses=problem.uses,
         )
         return PrivacyStatement(
             epsilon=calibration.epsilon,
             delta=calibration.delta,
-            bound=type(calibration.bound).__name__,
+            bound=_name(calibration.bound),
             mechanism=calibration.mechanism,
             uses=problem.uses,
             assumptions=ASSUMPTIONS,
@@ -51,6 +53,12 @@ class _ApproximateMinimaPerturbation:
         )
         theta = solution.x + rng.normal(scale=mechanism.output_noise_std, size=problem.dimension)
         return Release(theta, solution.n_gradient_evaluations, solution.gradient_norm)
+
+
+def _name(bound):
+    if isinstance(bound, AMPBound):
+        return f"{type(bound.objective_bound).__name__}, composed with the output step"
+    return type(bound).__name__
 
 
 class AMPClassifier(_ApproximateMinimaPerturbation, PrivateLinearClassifier):

@@ -164,9 +164,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         check_classification_targets(y)
         classes = np.unique(y) if self.classes is None else np.unique(self.classes)
         if len(classes) < 2:
-            raise ValueError(f"y must have two classes or more: got 1 class, {classes[0]!r}")
+            raise ValueError(f"y must have two classes or more: got 1 class, {classes.tolist()[0]!r}")
         if self.classes is not None and (strange := np.setdiff1d(y, classes)).size:
-            raise ValueError(f"y must hold only the labels named in classes={self.classes!r}: got {strange[0]!r}")
+            raise ValueError(f"y must hold only the labels named in classes={self.classes!r}: got {strange.tolist()[0]!r}")
         ones = classes[1:] if len(classes) == 2 else classes
         return X, [np.where(y == one, 1.0, -1.0) for one in ones], classes
 

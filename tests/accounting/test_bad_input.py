@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from explorer.accounting import (
+    AMPBound,
     ApproximateMinimaPerturbation,
     CompositionBound,
     Gaussian,
     ObjectivePerturbation,
     Poisson,
     PoissonSubsampledGaussian,
+    RefinedBound,
     RenyiBound,
     SelectionCorollaryBound,
     SelectionProfileBound,
@@ -28,6 +30,17 @@ EVERY_BOUND = {
     **{bound.__name__: lambda bound=bound: bound(ObjectivePerturbation(**MECHANISM)) for bound in bounds},
     "monotone": lambda: bounds[4](ObjectivePerturbation(**MECHANISM, monotone_loss=True)),
     "Algorithm 1": lambda: RenyiBound(ApproximateMinimaPerturbation(**MECHANISM, gradient_tol=0.1, output_noise_std=1)),
+    **{
+        f"Algorithm 1, {bound.__name__}": lambda bound=bound: AMPBound(
+            ApproximateMinimaPerturbation(**MECHANISM, gradient_tol=0.1, output_noise_std=1), bound=bound, accuracy=0.01
+        )
+        for bound in bounds[:5]
+        if bound is not RenyiBound
+    },
+    "Algorithm 1, monotone": lambda: AMPBound(
+        ApproximateMinimaPerturbation(**MECHANISM, gradient_tol=0.1, output_noise_std=1, monotone_loss=True),
+        bound=RefinedBound,
+    ),
     "composed": lambda: CompositionBound(ObjectivePerturbation(**MECHANISM), uses=10),
     "DP-SGD, Renyi": lambda: RenyiBound(SGD),
     "DP-SGD, distribution": lambda: CompositionBound(SGD),

@@ -1,6 +1,8 @@
 """Calibrated parameters: the reference table, never less private than asked, and honest refusals."""
 
+from dataclasses import replace
 from functools import partial
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -28,12 +30,14 @@ from explorer.accounting import (
 from tests.accounting.strategies import log_uniform
 
 UNIT_ROWS_WITH_CONSTANT = {"lipschitz": np.sqrt(2), "smoothness": 0.5, "output_noise_std": 0.15}
+AT_EPSILON_1 = partial(calibrate_amp, epsilon=1.0, delta=1e-5, gradient_tol=0.01, **UNIT_ROWS_WITH_CONSTANT)
 
 
 def test_paper_rule_reproduces_the_reference_table(experiments_reference):
     for epsilon, sigma, *regs in experiments_reference["algorithm_1_calibration_rdp_f1.3"]["rows"]:
         for gradient_tol, l2_reg in zip((0.01, 0.0005), regs, strict=True):
-            got = calibrate_amp(epsilon=epsilon, delta=1e-5, gradient_tol=gradient_tol, **UNIT_ROWS_WITH_CONSTANT)
+            setting = {"gradient_tol": gradient_tol, **UNIT_ROWS_WITH_CONSTANT}
+            got = calibrate_amp(epsilon=epsilon, delta=1e-5, **setting, bound=RenyiBound)
             assert got.mechanism.noise_std == pytest.approx(sigma, rel=1e-5)
             assert got.value == pytest.approx(l2_reg, rel=1e-5)
             assert got.delta <= 1e-5
@@ -69,7 +73,7 @@ def test_never_less_private_than_asked_and_not_more_than_needed(bound, parameter
 
 
 def test_infeasible_f_is_answered_with_the_f_that_would_do():
-    ask = partial(calibrate_amp, epsilon=1.0, delta=1e-5, gradient_tol=0.01, **UNIT_ROWS_WITH_CONSTANT)
+    ask = partial(AT_EPSILON_1, bound=RenyiBound)
     with pytest.raises(
         InfeasibleTarget, match=r"f must exceed 1\.12478: got f=1\.0; no l2_reg up to 1e\+30"
     ) as refusal:
@@ -78,6 +82,60 @@ def test_infeasible_f_is_answered_with_the_f_that_would_do():
     assert ask(f=needed * (1 + 1e-6)).delta <= 1e-5
     with pytest.raises(InfeasibleTarget):
         ask(f=needed * (1 - 1e-6))
+
+
+@pytest.mark.parametrize("epsilon", [0.025, 0.1, 1.0, 8.0])
+def test_tighter_accountants_ask_for_less_regularisation(epsilon):
+    ask = partial(AT_EPSILON_1, epsilon=epsilon)
+    found = [ask(bound=name) for name in ("renyi", "hockey_stick", "refined")]
+    assert found[0].value > found[1].value > found[2].value
+    for calibration in found:
+        assert 1e-5 * (1 - 1e-8) <= calibration.delta <= 1e-5
+    assert ask() == replace(found[1], bound=ANY)  # the default
+
+
+def test_noise_at_a_given_l2_reg():
+    for name in ("renyi", "hockey_stick", "refined"):
+        regularised = AT_EPSILON_1(bound=name)
+        got = AT_EPSILON_1(bound=name, l2_reg=regularised.value, f=np.nan)  # f plays no part
+        assert got.parameter == "noise_std"
+        assert got.mechanism.l2_reg == regularised.value
+        assert got.value == pytest.approx(regularised.mechanism.noise_std, rel=1e-8)
+        assert 1e-5 * (1 - 1e-8) <= got.delta <= 1e-5
+
+
+def test_a_given_l2_reg_that_is_too_small():
+    with pytest.raises(
+        InfeasibleTarget, match=r"l2_reg must exceed smoothness.*l2_reg=0\.4.*needs only l2_reg > 0"
+    ) as no:
+        AT_EPSILON_1(l2_reg=0.4)
+    assert AT_EPSILON_1(l2_reg=no.value.needed["l2_reg"] * (1 + 1e-6)).delta <= 1e-5
+    with pytest.raises(InfeasibleTarget, match=r"no noise_std up to 1e\+30.*l2_reg must exceed") as no:
+        AT_EPSILON_1(l2_reg=0.4, bound="refined")
+    assert AT_EPSILON_1(l2_reg=no.value.needed["l2_reg"] * (1 + 1e-6), bound="refined").delta <= 1e-5
+    with pytest.raises(ValueError, match="l2_reg must be a finite number > 0: got l2_reg=-1"):
+        AT_EPSILON_1(l2_reg=-1)
+
+
+@pytest.mark.parametrize("bound", [RenyiBound, HockeyStickBound])
+def test_several_uses_share_the_target(bound):
+    got = AT_EPSILON_1(uses=3, l2_reg=10.0, bound=bound)
+    assert got.bound.uses == 3
+    assert got.bound.delta(1.0) == pytest.approx(1e-5)
+    assert got.value > np.sqrt(3) * AT_EPSILON_1(l2_reg=10.0, bound=bound).value
+    sigma_g = calibrate_gaussian(epsilon=1.0, delta=1e-5, sensitivity=np.sqrt(2 * 3)).value
+    by_rule = AT_EPSILON_1(uses=3, f=2.0, bound=RenyiBound)
+    assert by_rule.mechanism.noise_std == 2 * sigma_g
+    assert by_rule.delta <= 1e-5
+    with pytest.raises(ValueError, match="uses must be an integer >= 1: got uses=0"):
+        AT_EPSILON_1(uses=0)
+
+
+def test_no_calibration_by_a_lower_bound():
+    with pytest.raises(ValueError, match="bound must be an upper bound: got bound=GaussianLowerBound"):
+        AT_EPSILON_1(bound=GaussianLowerBound)
+    with pytest.raises(ValueError, match=r"bound must be a bound or one of .*: got bound='attained'"):
+        AT_EPSILON_1(bound="attained")
 
 
 def test_infeasible_noise_is_answered_with_the_l2_reg_that_would_do():

@@ -16,6 +16,7 @@ from explorer.accounting import (
     PrivacyBound,
     ProfileBound,
     RefinedBound,
+    RenyiBound,
     TightBound,
     calibrate_amp,
     hockey_stick_losses,
@@ -107,6 +108,7 @@ def test_a_users_bound_accounts_for_a_fit():
         gradient_tol=0.01,
         output_noise_std=0.15,
         monotone_loss=True,
+        bound=RenyiBound,
     )
     assert privacy.mechanism.l2_reg < by_rdp.value  # the better proof asks for less regularisation
 
