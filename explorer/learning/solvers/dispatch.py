@@ -21,14 +21,14 @@ SOLVERS = {
     "newton_cg": newton_cg,
     "subsampled_newton": subsampled_newton,
 }
-_SMALL_DIMENSION = 200  # up to which one Hessian of all records costs less than the passes it saves
+_SMALL_DIMENSION = 300  # up to which one Hessian of all records costs less than the passes it saves
 _LARGEST_DIMENSION = 1000  # up to which one of a sample does
 
 
 def choose(objective):
     """The fastest solver for the objective's number of records n and dimension d, a function.
 
-    By the times of tests/benchmarks/solvers.py: `subsampled_newton` for d <= 200, and for d <= 1000 where n is large
+    By the times of tests/benchmarks/solvers.py: `subsampled_newton` for d <= 300, and for d <= 1000 where n is large
     enough for its samples to stand in for the Hessian; else `newton_cg`.
     """
     n, d = objective.n_records, objective.dimension
