@@ -83,7 +83,7 @@ def _resolve(solver, objective):
         return solver
     if solver == "auto":
         return choose(objective)
-    if solver in SOLVERS:
+    if isinstance(solver, str) and solver in SOLVERS:
         return SOLVERS[solver]
     names = ", ".join(map(repr, SOLVERS))
     raise ValueError(f"solver must be 'auto', one of {names}, or a function: got solver={solver!r}")

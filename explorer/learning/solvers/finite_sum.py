@@ -1,4 +1,7 @@
-"""The records' part of an objective as a sum of N functions, each of a few consecutive records."""
+"""The records' part of an objective as a sum of N functions, each of a few consecutive records.
+
+The blocks are made once, as views of rows in double precision and as copies of others.
+"""
 
 import numpy as np
 
@@ -35,7 +38,7 @@ class FiniteSum:
         if not hasattr(records, "take"):
             raise ValueError(
                 f"solver {solver!r} needs records that can be read in any order: got {type(records).__name__}, "
-                "which only sums over all; 'lbfgs', 'newton' and 'newton_cg' need no more"
+                "which only sums over all; of the solvers only 'sag' and 'svrg' need more than that"
             )
         smoothness = objective.weight * objective.loss.smoothness * records.norms**2
         if batch_size is None:
