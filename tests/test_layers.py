@@ -56,3 +56,8 @@ def test_lower_layers_run_without_panel(package):
     code = f"import sys, explorer.{package}; print(sorted({DRAWING!r} & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "[]"
+
+
+def test_learning_is_imported_without_dask():
+    code = "import sys, explorer.learning; print(sorted({'dask', 'distributed'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

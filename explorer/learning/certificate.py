@@ -31,7 +31,14 @@ def certified_minimum(objective, *, gradient_tol, solver="auto", max_passes=10_0
     ------
     NoReleaseError if the norm at the solver's point is larger.
     """
-    solution = minimise(objective, solver=solver, gradient_tol=gradient_tol, max_passes=max_passes, callback=callback)
+    solution = minimise(
+        objective,
+        solver=solver,
+        gradient_tol=gradient_tol,
+        max_passes=max_passes,
+        random_state=0,  # what a solver draws needs no secrecy; fixed, the same noise gives the same fit
+        callback=callback,
+    )
     solution.gradient_norm = norm = float(np.linalg.norm(objective.gradient(solution.x)))
     if not norm <= gradient_tol:
         raise NoReleaseError(

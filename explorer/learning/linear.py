@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from explorer.learning.losses import Logistic, resolve_loss
 from explorer.learning.privacy import PrivacyWarning
-from explorer.learning.records import Records, row_norms
+from explorer.learning.records import is_dask, records_of, row_norms
 from explorer.validation import positive
 
 NEIGHBOURS = "neighbouring datasets differ by one added or removed record"
@@ -87,6 +87,13 @@ class PrivateLinearModel(BaseEstimator):
         """Run plan.mechanism on the Records of one problem; return a Release."""
         raise NotImplementedError
 
+    def _validated(self, X, y, **checks):
+        if is_dask(X):
+            from explorer.learning.dask_records import validated  # dask is an extra
+
+            return validated(self, X, y)
+        return validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **checks)
+
     def _targets(self, X, y):
         """X and y checked: X, a list with the target vector of each problem, and the labels or None."""
         raise NotImplementedError
@@ -114,7 +121,7 @@ class PrivateLinearModel(BaseEstimator):
         """Release one theta for each target vector; set the coefficients and everything said about them."""
         problem, plan = self._planned(X, len(targets))
         rng = generator(self.random_state)
-        records = Records(X, targets[0], data_norm=problem.data_norm, constant=bool(self.fit_intercept))
+        records = records_of(X, targets[0], data_norm=problem.data_norm, constant=bool(self.fit_intercept))
         releases = [self._release(records.with_targets(y), problem, plan, rng) for y in targets]
         theta = np.array([release.theta for release in releases])
         self.coef_, self.intercept_ = (
@@ -138,6 +145,9 @@ class PrivateLinearModel(BaseEstimator):
 
     def _linear(self, X):
         check_is_fitted(self)
+        if is_dask(X):
+            validate_data(self, X, reset=False, skip_check_array=True)
+            return np.asarray(X @ self.coef_.T) + self.intercept_
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
@@ -153,20 +163,23 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     _labels = "signs"
 
     def fit(self, X, y):
-        """Fit to X, ndarray or CSR (n, p), and labels y (n,); return self, or raise and release nothing."""
+        """Fit to X, ndarray, CSR or Dask array (n, p), and labels y (n,); return self, or raise and release nothing."""
         X, targets, classes = self._targets(X, y)
         self._fit(X, targets)
         self.classes_ = classes
         return self
 
     def _targets(self, X, y):
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        check_classification_targets(y)
-        classes = np.unique(y) if self.classes is None else np.unique(self.classes)
+        X, y = self._validated(X, y)
+        labels = np.asarray(np.unique(y))  # here, also of a Dask array
+        check_classification_targets(labels)
+        classes = labels if self.classes is None else np.unique(self.classes)
         if len(classes) < 2:
             raise ValueError(f"y must have two classes or more: got 1 class, {classes.tolist()[0]!r}")
-        if self.classes is not None and (strange := np.setdiff1d(y, classes)).size:
-            raise ValueError(f"y must hold only the labels named in classes={self.classes!r}: got {strange.tolist()[0]!r}")
+        if self.classes is not None and (strange := np.setdiff1d(labels, classes)).size:
+            raise ValueError(
+                f"y must hold only the labels named in classes={self.classes!r}: got {strange.tolist()[0]!r}"
+            )
         ones = classes[1:] if len(classes) == 2 else classes
         return X, [np.where(y == one, 1.0, -1.0) for one in ones], classes
 
@@ -203,15 +216,15 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     _labels = "real"
 
     def fit(self, X, y):
-        """Fit to X, ndarray or CSR (n, p), and real targets y (n,); return self, or raise and release nothing."""
+        """Fit to X, ndarray, CSR or Dask array (n, p), and real y (n,); return self, or raise and release nothing."""
         X, targets, _ = self._targets(X, y)
         self._fit(X, targets)
         self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self
 
     def _targets(self, X, y):
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True)
-        return X, [np.asarray(y, float)], None
+        X, y = self._validated(X, y, y_numeric=True)
+        return X, [y.astype(float)], None
 
     def predict(self, X):
         """x.coef + intercept, ndarray (n,)."""

@@ -51,13 +51,44 @@ class PerturbedObjective:
 
     def hessian(self, theta):
         """The Hessian of J at theta, ndarray (d, d): weight sum_i f''(x_i.theta) x_i x_i^T + l2_reg I."""
-        (data,) = self.records.total(_hessian, theta, self.loss, self.clip_norm)
+        (data,) = self.records.total(_hessian, theta, self.loss, self.clip_norm, least_rows=2 * self.dimension)
         return self.weight * data + self.l2_reg * np.eye(self.dimension)
 
     def hessian_product(self, theta, direction):
         """The Hessian at theta times direction, ndarray (d,), without forming the Hessian."""
         (data,) = self.records.total(_hessian_product, theta, direction, self.loss, self.clip_norm)
         return self.weight * data + self.l2_reg * direction
+
+    def gradient_lipschitz(self):
+        """A true bound on the largest eigenvalue of every Hessian, float: l2_reg + weight beta_f |X|_2^2.
+
+        beta_f bounds f''; `records.squared_norm` bounds |X|_2^2 and is computed once.
+        """
+        return self.l2_reg + self.weight * self.loss.smoothness * self.records.squared_norm
+
+    def gradient_floor(self, theta):
+        """Estimate of the norm of the rounding error of the gradient computed at theta, float.
+
+        2 eps (weight sum_i (|f'_i| |x_i| + f''_i |x_i|^2 |theta|) + l2_reg |theta| + |b|), for errors in the sums and
+        in the margins: usually 3 to 200 times the error itself. A gradient norm below it means little.
+        """
+        sums, margins = self.records.total(_rounding, theta, self.loss, self.clip_norm)
+        length = np.linalg.norm(theta)
+        terms = self.weight * (sums + margins * length) + self.l2_reg * length + np.linalg.norm(self.linear_term)
+        return 2 * np.finfo(float).eps * terms
+
+    def subsample(self, m, *, rng):
+        """This objective estimated from m random records, copied, each with weight n / m; itself if m >= n."""
+        if m >= self.n_records:
+            return self
+        return PerturbedObjective(
+            self.records.sample(m, rng=rng),
+            loss=self.loss,
+            l2_reg=self.l2_reg,
+            linear_term=self.linear_term,
+            clip_norm=self.clip_norm,
+            weight=self.weight * self.n_records / m,
+        )
 
 
 def loss_on(block, loss, clip_norm):
@@ -82,3 +113,10 @@ def _hessian(block, theta, loss, clip_norm):
 def _hessian_product(block, theta, direction, loss, clip_norm):
     curvature = loss_on(block, loss, clip_norm).second_derivative(block.dot(theta), block.y)
     return (block.transposed_dot(curvature * block.dot(direction)),)
+
+
+def _rounding(block, theta, loss, clip_norm):
+    loss, margins = loss_on(block, loss, clip_norm), block.dot(theta)
+    slopes = np.abs(loss.derivative(margins, block.y))
+    curvature = loss.second_derivative(margins, block.y)
+    return slopes @ block.norms, (curvature * block.norms) @ block.norms

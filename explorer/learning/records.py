@@ -1,20 +1,27 @@
 """The records a learner sees: feature rows no longer than a public norm, a constant column, targets; block by block.
 
-Nothing here copies the whole of X: rows are scaled and the constant column is added while a block is used, so that a
-memory-mapped file of any size is read with a bounded working set.
+Nothing here copies the whole of X: rows are scaled, cast to double precision and given their constant while a block is
+used, so that a memory-mapped file of any size is read with a bounded working set. Sums over blocks are added in the
+order of the blocks: the same records give the same bits.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import eigvalsh
 from scipy.linalg.blas import dsyrk
 
+from explorer.learning.threads import ordered_total, own_threads
 from explorer.validation import positive
 
 _BLOCK_BYTES = 2**20  # of X; a block stays in the cache between its two uses, X @ theta and X.T @ slopes
+_BYTES_WORTH_THREADS = 2**25  # of X: a pass of some milliseconds; on a busy machine threads wait for each other
+_PRODUCTS_WORTH_THREADS = 2**21  # the same for Gram matrices
 _ROUNDING = 1e-15  # a scaled row must not come out longer than the norm
+_SPARSE_COST = 200  # a multiplication in a sparse product costs as much as that many in a dense one
+_EXACT_DIMENSION = 1000  # up to which the largest eigenvalue of the Gram matrix is computed
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class Block:
     X : ndarray or CSR (m, p)
     y : ndarray (m,)
     norms : ndarray (m,), |x_i|
-    scale : ndarray (m,) in (0, 1], or None where no row is scaled
+    scale : ndarray (m,) in [0, 1], or None where no row is scaled
     constant : bool, whether a column of ones follows the features
     """
 
@@ -41,36 +48,95 @@ class Block:
         u = self.X @ (theta[:-1] if self.constant else theta)
         if self.scale is not None:
             u *= self.scale
-        return u + theta[-1] if self.constant else u
+            u[np.isnan(u)] = 0.0  # a row whose norm overflows is scaled by 0: it is not to spoil the sums of others
+        if self.constant:
+            u += theta[-1]
+        return u
 
     def transposed_dot(self, weights):
         """sum_i weights_i x_i, ndarray (d,)."""
-        scaled = weights if self.scale is None else weights * self.scale
-        total = self.X.T @ scaled
-        return np.append(total, weights.sum()) if self.constant else total
+        features = self._columns @ (weights if self.scale is None else weights * self.scale)
+        if not self.constant:
+            return features
+        total = np.empty(len(features) + 1)
+        total[:-1], total[-1] = features, weights.sum()
+        return total
 
     def gram(self, weights):
         """sum_i weights_i x_i x_i^T for weights (m,) >= 0, ndarray (d, d)."""
         root = np.sqrt(weights)
         scaled = root if self.scale is None else root * self.scale
-        if sparse.issparse(self.X):
-            rows = sparse.diags_array(scaled) @ self.X
-            features = (rows.T @ rows).toarray()
-        else:
-            upper = dsyrk(1.0, (self.X * scaled[:, None]).T)  # half the work of a product; fills one triangle
-            features = np.triu(upper) + np.triu(upper, 1).T
+        features = self._sparse_gram(scaled) if self._sparse_product_pays else self._dense_gram(scaled)
         if not self.constant:
             return features
-        border = self.X.T @ (root * scaled)
+        border = self._columns @ (root * scaled)
         return np.block([[features, border[:, None]], [border[None, :], np.array([[weights.sum()]])]])
 
+    def in_double(self):
+        """This block with X in double precision."""
+        return self if self.X.dtype == np.float64 else replace(self, X=self.X.astype(np.float64))
 
-class Records:
+    @cached_property
+    def _columns(self):
+        return self.X.T
+
+    @property
+    def _sparse_product_pays(self):
+        if not sparse.issparse(self.X):
+            return False
+        entries = np.diff(self.X.indptr).astype(float)
+        return _SPARSE_COST * (entries @ entries) < len(entries) * self.X.shape[1] ** 2
+
+    def _sparse_gram(self, scaled):
+        data = self.X.data * np.repeat(scaled, np.diff(self.X.indptr))
+        rows = sparse.csr_array((data, self.X.indices, self.X.indptr), shape=self.X.shape)
+        return (rows.T @ rows).toarray()
+
+    def _dense_gram(self, scaled):
+        rows = self.X.toarray() if sparse.issparse(self.X) else self.X
+        triangle = dsyrk(1.0, (rows * scaled[:, None]).T)  # half the work of a product; the other triangle is zero
+        gram = triangle + triangle.T
+        np.fill_diagonal(gram, triangle.diagonal())
+        return gram
+
+
+class BlockedRecords:
+    """What follows from `total` alone, the sum over blocks of records, wherever they are."""
+
+    def total(self, function, *arguments, least_rows=1):
+        """Sum over blocks of the tuple function(block, *arguments), entry by entry."""
+        raise NotImplementedError
+
+    @property
+    def squared_norm(self):
+        """An upper bound on |X|_2^2, the largest eigenvalue of sum_i x_i x_i^T; exact up to rounding for d <= 1000.
+
+        Beyond, the smaller of its trace and the largest row sum of |X|^T |X|. Computed once for all targets.
+        """
+        if "squared_norm" not in self._shared:
+            if self.dimension <= _EXACT_DIMENSION:
+                (gram,) = self.total(_plain_gram, least_rows=2 * self.dimension)
+                bound = eigvalsh(gram, subset_by_index=[self.dimension - 1] * 2)[0]
+            else:
+                trace, row_sums = self.total(_trace_and_row_sums)
+                bound = min(trace, row_sums.max())
+            self._shared["squared_norm"] = float(bound) * (1 + 1e-9)
+        return self._shared["squared_norm"]
+
+    def with_targets(self, y):
+        """The same rows with other targets, ndarray (n,); shares everything else."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._set_targets(y)
+        return other
+
+
+class Records(BlockedRecords):
     """Records in memory or in a memory-mapped file.
 
     Parameters
     ----------
-    X : ndarray or CSR (n, p)
+    X : ndarray or CSR (n, p), of any real type
     y : ndarray (n,), in the loss's own encoding
     data_norm : float > 0 or None; rows of X longer than it are scaled down to it
     constant : bool; append a column of ones, which counts in the norms
@@ -78,20 +144,27 @@ class Records:
     """
 
     def __init__(self, X, y, *, data_norm=None, constant=False, block_bytes=_BLOCK_BYTES):
-        self.X, self.y, self.constant = X, y, constant
-        self._block_bytes = block_bytes
-        norms = np.concatenate([row_norms(X[rows]) for rows in self._slices])
+        self.X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+        self.constant = constant
+        self._block_bytes, self._shared = block_bytes, {}
+        norms = np.concatenate([row_norms(_rows(self.X, rows)) for rows in self._slices()])
         self.scale = None
         if data_norm is not None and (norms > positive("data_norm", data_norm)).any():
             self.scale = np.where(norms > data_norm, data_norm / np.maximum(norms, data_norm) * (1 - _ROUNDING), 1.0)
             norms = np.minimum(norms, data_norm)
         self.norms = np.hypot(norms, 1.0) if constant else norms
+        self._set_targets(y)
 
-    def with_targets(self, y):
-        """The same rows with other targets, ndarray (n,); shares everything else."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, y=y)
-        return other
+    @classmethod
+    def of(cls, block):
+        """The records of one block."""
+        records = object.__new__(cls)
+        records.__dict__.update(vars(block), _block_bytes=_BLOCK_BYTES, _shared={})
+        records._set_targets(block.y)
+        return records
+
+    def _set_targets(self, y):
+        self.y, self._blocks = y, {}
 
     @property
     def n_records(self):
@@ -104,24 +177,86 @@ class Records:
         return self.X.shape[1] + self.constant
 
     def take(self, rows):
-        """The Block of `rows`, a slice (which copies nothing) or an integer array."""
-        scale = None if self.scale is None else self.scale[rows]
-        return Block(self.X[rows], self.y[rows], self.norms[rows], scale, self.constant)
+        """The Block of `rows`, a slice (which copies nothing in double precision) or an integer array."""
+        return self._block(rows).in_double()
 
-    def total(self, function, *arguments):
-        """Sum over blocks of the tuple function(block, *arguments), entry by entry."""
-        parts = (function(self.take(rows), *arguments) for rows in self._slices)
-        return tuple(sum(column) for column in zip(*parts, strict=True))
+    def sample(self, m, *, rng):
+        """m of the records, drawn without replacement, copied: Records."""
+        return Records.of(self.take(np.sort(rng.choice(self.n_records, size=m, replace=False))))
 
-    @cached_property
-    def _slices(self):
+    def total(self, function, *arguments, least_rows=1):
+        """Sum over blocks of the tuple function(block, *arguments), entry by entry, in the order of the blocks.
+
+        Blocks have at least `least_rows` rows (fewer only where there are no more). `function` may run in several
+        threads at once.
+        """
+        if least_rows not in self._blocks:
+            self._blocks[least_rows] = [self._block(rows) for rows in self._slices(least_rows)]
+        blocks = self._blocks[least_rows]
+
+        def part(block):
+            return function(block.in_double(), *arguments)
+
+        if len(blocks) == 1:
+            return part(blocks[0])
+        enough = _BYTES_WORTH_THREADS if least_rows == 1 else _PRODUCTS_WORTH_THREADS
+        with own_threads() as threads:
+            return ordered_total(part, blocks, threads=threads if 8 * self._n_values >= enough else 1)
+
+    @property
+    def _n_values(self):
+        return self.X.nnz if sparse.issparse(self.X) else self.X.size
+
+    def _slices(self, least_rows=1):
         n = self.n_records
-        values = self.X.nnz if sparse.issparse(self.X) else self.X.size
-        rows = max(1, int(self._block_bytes * n / max(8 * values, 1)))
-        return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
+        rows = max(least_rows, int(self._block_bytes * n / max(8 * self._n_values, 1)))
+        return [slice(start, min(start + rows, n)) for start in range(0, max(n, 1), rows)]
+
+    def _block(self, rows):
+        scale = None if self.scale is None else self.scale[rows]
+        return Block(_rows(self.X, rows), self.y[rows], self.norms[rows], scale, self.constant)
+
+
+def records_of(X, y, *, data_norm, constant):
+    """`Records`, or `DaskRecords` of a Dask array."""
+    if is_dask(X):
+        from explorer.learning.dask_records import DaskRecords  # dask is an extra
+
+        return DaskRecords(X, y, data_norm=data_norm, constant=constant)
+    return Records(X, y, data_norm=data_norm, constant=constant)
+
+
+def is_dask(X):
+    """Whether X is a Dask collection, without importing dask."""
+    return hasattr(X, "__dask_graph__")
 
 
 def row_norms(X):
-    """l2 norm of each row of a dense or CSR matrix, ndarray (n,)."""
-    squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
-    return np.sqrt(np.asarray(squares, float).ravel())
+    """l2 norm of each row of a dense or CSR matrix, in double precision, ndarray (n,)."""
+    if sparse.issparse(X):
+        X = X.astype(float)
+        squares = X.multiply(X).sum(axis=1)  # right for repeated entries too
+    else:
+        squares = np.einsum("ij,ij->i", X, X, dtype=float)
+    return np.sqrt(np.asarray(squares).ravel())
+
+
+def _rows(X, rows):
+    """X[rows]; a slice copies nothing, for CSR neither."""
+    if not (sparse.issparse(X) and isinstance(rows, slice)):
+        return X[rows]
+    start, stop, _ = rows.indices(X.shape[0])
+    first, last = X.indptr[start], X.indptr[stop]
+    part = sparse.csr_array((stop - start, X.shape[1]))
+    part.data, part.indices = X.data[first:last], X.indices[first:last]  # the constructor would copy short slices
+    part.indptr = X.indptr[start : stop + 1] - first
+    return part
+
+
+def _plain_gram(block):
+    return (block.gram(np.ones(len(block.norms))),)
+
+
+def _trace_and_row_sums(block):
+    sizes = replace(block, X=abs(block.X))
+    return block.norms @ block.norms, sizes.transposed_dot(sizes.dot(np.ones(block.X.shape[1] + block.constant)))

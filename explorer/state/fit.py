@@ -43,7 +43,7 @@ class FitState(param.Parameterized):
     )
     gradient_tol = param.Number(
         0.01,
-        bounds=(1e-9, 10),
+        bounds=(1e-16, 10),
         label="τ  gradient tolerance",
         doc="The solver must bring the gradient below this or nothing is released. Smaller costs more work and less λ.",
     )

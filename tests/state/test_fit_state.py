@@ -31,7 +31,7 @@ def test_run_releases_and_compares():
 
 
 def test_refusal_releases_nothing():
-    result = run_fit(**FitState(gradient_tol=1e-9).arguments())
+    result = run_fit(**FitState(gradient_tol=1e-16).arguments())  # below what floating point can verify
     assert (result.accuracy, result.privacy) == (None, None)
     assert "nothing is released" in result.refusal
-    assert result.trace["gradient_norm"].iloc[-1] > 1e-9
+    assert result.trace["gradient_norm"].min() > 1e-16

@@ -65,7 +65,7 @@ def test_fit_shows_its_certificate_and_a_refusal_voids_it(explorer):
     page.get_by_role("tab", name="Fit").click()
     page.get_by_role("button", name="Train").click()
     page.get_by_text("of accuracy in this draw").wait_for(timeout=60_000)
-    page.get_by_text("gradient norm 0.0086 ≤ τ = 0.01").wait_for()
+    page.get_by_text("gradient norm 0.0072 ≤ τ = 0.01").wait_for()
     norms = explorer.data("fit_trace", "gradient norm")
     assert norms[0] > 1 > 0.01 >= norms[-1]
     tolerance = explorer.slider("τ")

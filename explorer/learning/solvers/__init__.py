@@ -1,9 +1,50 @@
-"""Solvers: plain functions of one signature, each stopped by the verified gradient norm."""
+"""Solvers: plain functions of one signature, each stopped by the verified gradient norm.
 
+    solver(objective, *, gradient_tol, start=None, max_passes=10_000, random_state=None, callback=None)
+
+Parameters
+----------
+objective : PerturbedObjective
+gradient_tol : float > 0, tau
+start : ndarray (d,) or None for zeros
+max_passes : number >= 1 or infinity; once max_passes times n single-record gradients are spent, the next gradient of
+    the whole objective is the last
+random_state : None, int or numpy Generator
+callback : callable (n_gradient_evaluations, gradient_norm) or None, called after each gradient of the whole objective;
+    whatever it raises ends the solver and is passed on
+
+Returns
+-------
+scipy's OptimizeResult: x (d,), the evaluated point of smallest gradient norm; jac (d,), the gradient computed there,
+and gradient_norm; success, whether gradient_norm <= gradient_tol; message; n_gradient_evaluations, in the unit of
+`explorer.learning.solvers.tracing`; trace, ndarray (k, 2), of the count and the gradient norm at each gradient of the
+whole objective. Every solver also ends where the norm is at the floating-point floor and no longer falls.
+
+Raises
+------
+ValueError for parameters out of range.
+"""
+
+from explorer.learning.solvers.accelerated import accelerated
+from explorer.learning.solvers.dispatch import SOLVERS, choose, minimise
+from explorer.learning.solvers.gradient_descent import gradient_descent
 from explorer.learning.solvers.lbfgs import lbfgs
+from explorer.learning.solvers.newton import newton
+from explorer.learning.solvers.newton_cg import newton_cg
+from explorer.learning.solvers.sag import sag
+from explorer.learning.solvers.subsampled_newton import subsampled_newton
+from explorer.learning.solvers.svrg import svrg
 
-__all__ = ["lbfgs", "minimise"]
-
-
-def minimise(objective, *, solver="auto", gradient_tol, max_passes=10_000, callback=None):
-    return lbfgs(objective, gradient_tol=gradient_tol, max_passes=max_passes, callback=callback)
+__all__ = [
+    "SOLVERS",
+    "accelerated",
+    "choose",
+    "gradient_descent",
+    "lbfgs",
+    "minimise",
+    "newton",
+    "newton_cg",
+    "sag",
+    "subsampled_newton",
+    "svrg",
+]

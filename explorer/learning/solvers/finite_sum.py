@@ -1,0 +1,61 @@
+"""The records' part of an objective as a sum of N functions, each of a few consecutive records.
+
+The blocks are made once, as views of rows in double precision and as copies of others.
+"""
+
+import numpy as np
+
+from explorer.learning.objective import loss_on
+from explorer.validation import natural
+
+_LARGEST_BATCH = 64
+
+
+class FiniteSum:
+    """sum_j F_j(theta), with F_j(theta) = weight sum over block j of f(x_i.theta; y_i); no regulariser, no linear term.
+
+    Parameters
+    ----------
+    objective : PerturbedObjective
+    batch_size : int >= 1, records in a block (fewer in the last); None for what the regulariser allows, the largest up
+        to 64 whose smoothness is at most `share` l2_reg
+    share : float > 0
+    solver : str, who asks, for the error
+
+    Attributes
+    ----------
+    sizes : list of N ints, records in each block
+    lipschitz : float, the largest smoothness of N F_j + (lambda / 2) |.|^2, functions whose mean is J - b.theta. For
+        F_j, beta_f sum_i |x_i|^2 stands in for its largest eigenvalue.
+
+    Raises
+    ------
+    ValueError if the records cannot be read in any order, as they can in memory.
+    """
+
+    def __init__(self, objective, *, batch_size, share, solver):
+        records, n = objective.records, objective.n_records
+        if not hasattr(records, "take"):
+            raise ValueError(
+                f"solver {solver!r} needs records that can be read in any order: got {type(records).__name__}, "
+                "which only sums over all; of the solvers only 'sag' and 'svrg' need more than that"
+            )
+        smoothness = objective.weight * objective.loss.smoothness * records.norms**2
+        if batch_size is None:
+            batch_size = np.clip(share * objective.l2_reg / max(smoothness.max(), 1e-300), 1, _LARGEST_BATCH) // 1
+        size = natural("batch_size", batch_size)
+        self._objective = objective
+        self._blocks = [records.take(slice(first, min(first + size, n))) for first in range(0, n, size)]
+        self._losses = [loss_on(block, objective.loss, objective.clip_norm) for block in self._blocks]
+        self.sizes = [len(block.y) for block in self._blocks]
+        largest = np.add.reduceat(smoothness, range(0, n, size)).max()
+        self.lipschitz = len(self._blocks) * largest + objective.l2_reg
+
+    def slopes(self, j, theta):
+        """weight f'(x_i.theta; y_i) for the records i of block j, ndarray (m,)."""
+        block = self._blocks[j]
+        return self._objective.weight * self._losses[j].derivative(block.dot(theta), block.y)
+
+    def gradient(self, j, slopes):
+        """sum_i slopes_i x_i over block j, ndarray (d,): the gradient of F_j, or a change of it."""
+        return self._blocks[j].transposed_dot(slopes)
