@@ -88,7 +88,7 @@ def _parser():
     )
     add("--output", default="study.csv", metavar="FILE", help="table to write or complete (default: %(default)s)")
     add("--jobs", type=int, default=-1, help="processes on this machine (default: one for each core)")
-    add("--dask", metavar="ADDRESS", help="run on the cluster of this Dask scheduler instead (needs the package's extra "cluster")")
+    add("--dask", metavar="ADDRESS", help="run on the cluster of this Dask scheduler instead (extra: cluster)")
     return parser
 
 

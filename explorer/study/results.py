@@ -12,6 +12,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+import joblib
 import pandas as pd
 
 SHIPPED = Path(__file__).parent / "results" / "paper.csv"
@@ -140,7 +141,7 @@ def machine():
     return {
         "system": platform.system(),
         "processor": platform.machine(),
-        "cores": os.cpu_count(),
+        "cores": joblib.cpu_count(),
         "memory_gb": memory,
     }
 
