@@ -57,7 +57,7 @@ _ORDERS = range(2, 257)
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A method of the study.
+    """A method of the study; one of your own joins as methods={**METHODS, name: Method(...)} of `grid` and `run_study`.
 
     Attributes
     ----------

@@ -35,7 +35,10 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m explorer.study.report", description=__doc__.split("\n\n")[0])
     parser.add_argument("--root", default=".", type=Path, help="folder of README.md and docs (default: this one)")
     root = parser.parse_args(arguments).root
-    results = load_results()
+    try:
+        results = load_results()
+    except FileNotFoundError as error:
+        parser.exit(1, f"{error}\n")
     if missing := {cell.seed for cell in grid()} - set(results.loc[results["error"] == "", "seed"]):
         parser.exit(1, f"the table lacks {len(missing)} cells, or has an error for them: make study\n")
     readme = root / "README.md"
@@ -69,12 +72,10 @@ def section(results, provenance):
             "### Beside the paper's tables",
             *_beside_the_paper(table),
             "### What tight accounting gains",
-            _tight_text(),
             *_tight(results, table),
             "### Where honest DP-SGD stands under privacy profiles",
-            _honest_text(),
             *_honest(results, table),
-            "### Everything",
+            "### All accuracies",
             *_everything(table),
             "",
         ]
@@ -147,7 +148,8 @@ def _differences(both):
     yield (
         "Differences from the paper, in points. Algorithm 1: "
         f"{at['synthetic_l', 'amp_rdp', 0.1]:+.1f} on Synthetic-L at ε = 0.1, over random splits; "
-        f"at most {_largest(at, 'amp_rdp'):.1f} elsewhere. Two more do not reproduce. "
+        f"at most {_largest(at, 'amp_rdp'):.1f} elsewhere. Two of its "
+        "other columns do not reproduce. "
         f"Dishonest DP-SGD on Synthetic-L at ε = 0.1: {at['synthetic_l', 'dp_sgd_dishonest', 0.1]:+.1f}, for which "
         f"no reason is known. Honest DP-SGD on Synthetic-L: {honest}; part of it is what a noise √2 times as large "
         "would do, as if the clipping norm √2 of rows with a constant had been counted twice."
@@ -159,72 +161,77 @@ def _largest(at, method):
     return others.abs().max()
 
 
-def _tight_text():
-    return (
-        "All at the same (ε, δ): points of accuracy over the paper's accounting, trial by trial on the same splits, "
-        f"and the λ and σ/σ_G that each accounting grants. Where σ is fixed at {NOISE_FACTOR:g} σ_G, a tighter "
-        "accounting lowers λ, which is a gain only where λ is what costs accuracy; where λ is given, it lowers σ."
-    )
-
-
 def _tight(results, table):
-    methods = ("amp_hockey_stick", "amp_tight", "amp_tight_noise", "amp_tight_risk")
-    gains = {method: gain(results, method, over="amp_rdp") for method in methods if (table["method"] == method).any()}
-    for dataset, part in _datasets(table[table["method"].isin(["amp_rdp", *methods])]):
-        epsilons = sorted(part["epsilon"].unique())
-        rows = [_gain_row(METHODS[method].label, gains[method], dataset, epsilons) for method in gains]
-        for method in ("amp_rdp", *gains):
-            of = part[part["method"] == method].set_index("epsilon")
-            rows.append([f"λ: {METHODS[method].label}", *(f"{of['l2_reg'][e]:.3g}" for e in epsilons)])
-        rows += _noise_rows(part, epsilons)
-        yield _markdown([NAMES[dataset], *(f"ε = {e:g}" for e in epsilons)], rows)
-
-
-def _noise_rows(part, epsilons):
-    """sigma relative to sigma_G of those that do not set it to 1.3 sigma_G."""
-    noise = part.pivot(index="epsilon", columns="method", values="noise_std")
-    for method in ("amp_tight_noise", "amp_tight_risk"):
-        ratio = NOISE_FACTOR * noise[method] / noise["amp_rdp"]
-        yield [f"σ/σ_G: {METHODS[method].label}", *(f"{ratio[e]:.3f}" for e in epsilons)]
-
-
-def _honest_text():
-    return (
-        "The paper leaves open what honest tuning costs when it is accounted for by privacy profiles instead of Rényi "
-        "divergence. Points of accuracy at the same (ε, δ), and the noise multiplier of each run:"
+    others = ("amp_hockey_stick", "amp_tight", "amp_tight_noise", "amp_tight_risk")
+    gains = {METHODS[method].label: gain(results, method, over="amp_rdp") for method in others}
+    yield (
+        "Points of accuracy over Algorithm 1 by the paper's accounting, at the same (ε, δ), trial by trial on the same "
+        f"splits. Where σ is fixed at {NOISE_FACTOR:g} σ_G, a tighter accounting lowers λ, which is a gain only where "
+        f"λ is what costs accuracy; where λ is given, it lowers σ. {_verdicts(gains)}"
     )
+    for dataset, _ in _datasets(table):
+        yield _gain_table(gains, dataset)
+    yield "The parameters that are the same for all data:"
+    one = table[(table["dataset"] == table["dataset"].iloc[0]) & np.isfinite(table["epsilon"])]
+    parameters = one.pivot(index="epsilon", columns="method")
+    l2_reg, noise = parameters["l2_reg"], parameters["noise_std"]
+    rows = [
+        [f"λ: {METHODS[method].label}", *(f"{value:.3g}" for value in l2_reg[method])]
+        for method in ("amp_rdp", "amp_hockey_stick", "amp_tight")
+    ]
+    ratio = NOISE_FACTOR * noise["amp_tight_noise"] / noise["amp_rdp"]
+    rows.append([f"σ/σ_G: {METHODS['amp_tight_noise'].label}", *(f"{value:.3f}" for value in ratio)])
+    yield _markdown(["", *(f"ε = {e:g}" for e in noise.index)], rows)
 
 
 def _honest(results, table):
-    new = "dp_sgd_honest_profile"
-    pairs = [(new, "dp_sgd_honest_rdp"), ("amp_rdp", new), ("amp_tight_risk", new)]
-    gains = [gain(results, method, over=other) for method, other in pairs]
-    for dataset, part in _datasets(table[table["method"].isin([new, "dp_sgd_honest_rdp"])]):
-        epsilons = sorted(part["epsilon"].unique())
-        labels = [f"{METHODS[method].label} over {METHODS[other].label}" for method, other in pairs]
-        rows = [_gain_row(label, g, dataset, epsilons) for label, g in zip(labels, gains, strict=True)]
-        for method in ("dp_sgd_honest_rdp", new):
-            noise = part[part["method"] == method].set_index("epsilon")["noise_multiplier"]
-            rows.append([f"noise multiplier: {METHODS[method].label}", *(f"{noise[e]:.4g}" for e in epsilons)])
-        yield _markdown([NAMES[dataset], *(f"ε = {e:g}" for e in epsilons)], rows)
+    new, old = "dp_sgd_honest_profile", "dp_sgd_honest_rdp"
+    pairs = {
+        "privacy profile over Rényi": (new, old),
+        "Algorithm 1, Rényi, over DP-SGD, privacy profile": ("amp_rdp", new),
+        "Algorithm 1, tight, the paper's λ, over DP-SGD, privacy profile": ("amp_tight_noise", new),
+    }
+    gains = {label: gain(results, method, over=other) for label, (method, other) in pairs.items()}
+    yield (
+        "The paper leaves open where honest tuning stands when it is accounted for by privacy profiles instead of "
+        "Rényi divergence. Points of accuracy at the same (ε, δ), and the noise multiplier of each run. "
+        f"{_verdicts(gains)}"
+    )
+    for dataset, part in _datasets(table):
+        noise = part[np.isfinite(part["epsilon"])].pivot(index="epsilon", columns="method", values="noise_multiplier")
+        rows = [[f"noise: {METHODS[method].label}", *(f"{x:.4g}" for x in noise[method])] for method in (old, new)]
+        yield _gain_table(gains, dataset, *rows)
+
+
+def _verdicts(gains):
+    """How often each gain is told apart from 0, in a sentence."""
+    parts = []
+    for label, table in gains.items():
+        above, below = (int((sign * table["gain"] > table["margin"]).sum()) for sign in (1, -1))
+        parts.append(f"{label}: above its margin in {above}, below in {below}")
+    return f"Of {len(table)} cells each: {'; '.join(parts)}."
+
+
+def _gain_table(gains, dataset, *more):
+    rows = []
+    for label, table in gains.items():
+        of = table[table["dataset"] == dataset]
+        rows.append(
+            [label, *(f"{100 * g:+.2f} ± {100 * m:.2f}" for g, m in zip(of["gain"], of["margin"], strict=True))]
+        )
+    return _markdown([NAMES[dataset], *(f"ε = {e:g}" for e in of["epsilon"])], [*rows, *more])
 
 
 def _everything(table):
+    yield "<details><summary>Mean test accuracy of every method, in percent</summary>"
     for dataset, part in _datasets(table):
-        epsilons = sorted(e for e in part["epsilon"].unique() if np.isfinite(e))
-        rows = []
-        for method, group in part.groupby("method", sort=False):
-            if "epsilon" in METHODS[method].axes:
-                cells = {c.epsilon: _percent(c) for c in group.itertuples()}
-                rows.append([METHODS[method].label, *(cells.get(e, "") for e in epsilons)])
-        (plain,) = part[part["method"] == "non_private"].itertuples()
+        of = {(row.method, row.epsilon): _percent(row) for row in part.itertuples()}
+        epsilons = sorted({epsilon for _, epsilon in of if np.isfinite(epsilon)})
+        private = [method for method in METHODS if "epsilon" in METHODS[method].axes]
+        rows = [[METHODS[method].label, *(of[method, e] for e in epsilons)] for method in private]
         yield _markdown([NAMES[dataset], *(f"ε = {e:g}" for e in epsilons)], rows)
-        yield f"{METHODS['non_private'].label}: {_percent(plain)}."
-
-
-def _gain_row(label, gains, dataset, epsilons):
-    of = gains[gains["dataset"] == dataset].set_index("epsilon")
-    return [label, *(f"{100 * of['gain'][e]:+.2f} ± {100 * of['margin'][e]:.2f}" for e in epsilons)]
+        yield f"{METHODS['non_private'].label}: {of['non_private', np.inf]}."
+    yield "</details>"
 
 
 def _percent(row):

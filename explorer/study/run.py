@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from threadpoolctl import ThreadpoolController
 from tqdm import tqdm
 
@@ -71,7 +71,8 @@ def run_study(cells, output, *, methods=METHODS, jobs=-1, client=None, progress=
                 added += 1
         finally:
             seconds = round(time.monotonic() - start)
-            session = {"date": date, "command": command, "jobs": jobs, "cells": added, "seconds": seconds}
+            where = effective_n_jobs(jobs) if client is None else "cluster"
+            session = {"date": date, "command": command, "jobs": where, "cells": added, "seconds": seconds}
             add_session(output, session)
     file.finish()
     return load_results(output)
