@@ -10,9 +10,10 @@ app: .venv/app
 lab: .venv/lab
 	$(BIN)/jupyter lab notebooks
 
-# Unit and property tests, the notebooks (by nbval) and the browser test.
+# Unit and property tests, the notebooks (by nbval), the browser test, and the examples in docstrings.
 test: .venv/test lint
 	$(BIN)/python -m pytest --nbval --nbval-current-env tests notebooks
+	$(BIN)/python -m pytest -q --doctest-modules explorer/accounting explorer/learning
 
 lint: .venv/test
 	$(BIN)/ruff check .

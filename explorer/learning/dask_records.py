@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from explorer.learning.records import Block, BlockedRecords, Records
+from explorer.learning.records import Block, BlockedRecords, Records, sampled_rows
 from explorer.learning.threads import own_threads
 
 _FAN_IN = 8  # of the tree of sums
@@ -56,9 +56,10 @@ class DaskRecords(BlockedRecords):
         return self._p + self.constant
 
     def sample(self, m, *, rng):
-        """m of the records, drawn without replacement, brought here: Records."""
-        counts = rng.multivariate_hypergeometric(self._sizes, m)
-        rows = [np.sort(rng.choice(size, size=k, replace=False)) for size, k in zip(self._sizes, counts, strict=True)]
+        """m of the records, drawn without replacement, brought here: Records; the ones that `Records.sample` takes."""
+        drawn, ends = sampled_rows(self.n_records, m, rng=rng), np.cumsum(self._sizes)
+        parts = np.split(drawn, np.searchsorted(drawn, ends[:-1]))
+        rows = [part - start for part, start in zip(parts, ends - self._sizes, strict=True)]
         take = dask.delayed(_taken, pure=False)
         parts = dask.compute(*map(take, self._X, self._rest, rows, [self.constant] * len(rows)))
         X = [part.X for part in parts]

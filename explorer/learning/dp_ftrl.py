@@ -92,6 +92,8 @@ def _combined(variance):
 class _TreeAggregationLearner:
     """DP-FTRL on one problem; the parameters are those of DPFTRLClassifier."""
 
+    _picks_records = True
+
     def _plan(self, problem):
         epsilon = positive("epsilon", self.epsilon)
         mechanism = TreeAggregation(

@@ -28,6 +28,7 @@ class _PoissonSampledDescent(NoisyDescent):
     """DP-SGD on one problem; the parameters are those of DPSGDClassifier."""
 
     _accountants = _ACCOUNTANTS
+    _picks_records = True
     _assumptions = (
         "the number of records is public: the sampling rate and the number of steps follow from it",
         "the class labels and the number of features are public",

@@ -79,6 +79,8 @@ class Release(NamedTuple):
 class PrivateLinearModel(BaseEstimator):
     """The part of a learner that does not depend on the kind of target."""
 
+    _picks_records = False  # whether `_release` takes single records, not only sums over all
+
     def _plan(self, problem):
         """A PrivacyStatement for `problem`, whose `mechanism` is to run `problem.uses` times."""
         raise NotImplementedError
@@ -89,6 +91,11 @@ class PrivateLinearModel(BaseEstimator):
 
     def _validated(self, X, y, **checks):
         if is_dask(X):
+            if self._picks_records:
+                raise ValueError(
+                    f"X must be in memory or memory-mapped for {type(self).__name__}, which picks single records: "
+                    "got a dask array"
+                )
             from explorer.learning.dask_records import validated  # dask is an extra
 
             return validated(self, X, y)

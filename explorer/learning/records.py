@@ -182,7 +182,7 @@ class Records(BlockedRecords):
 
     def sample(self, m, *, rng):
         """m of the records, drawn without replacement, copied: Records."""
-        return Records.of(self.take(np.sort(rng.choice(self.n_records, size=m, replace=False))))
+        return Records.of(self.take(sampled_rows(self.n_records, m, rng=rng)))
 
     def total(self, function, *arguments, least_rows=1):
         """Sum over blocks of the tuple function(block, *arguments), entry by entry, in the order of the blocks.
@@ -224,6 +224,11 @@ def records_of(X, y, *, data_norm, constant):
 
         return DaskRecords(X, y, data_norm=data_norm, constant=constant)
     return Records(X, y, data_norm=data_norm, constant=constant)
+
+
+def sampled_rows(n_records, m, *, rng):
+    """m of the numbers below n_records, drawn without replacement, in order: ndarray (m,)."""
+    return np.sort(rng.choice(n_records, size=m, replace=False))
 
 
 def is_dask(X):

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from explorer.learning import AMPClassifier, AMPRegressor, Logistic, PerturbedObjective, PrivacyWarning, Records
+from explorer.learning import (
+    AMPClassifier,
+    AMPRegressor,
+    DPFTRLClassifier,
+    DPSGDClassifier,
+    Logistic,
+    PerturbedObjective,
+    PrivacyWarning,
+    Records,
+)
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -131,6 +140,15 @@ def test_norm_taken_from_the_data(data):
     X, y = data
     with pytest.warns(PrivacyWarning, match="the largest row norm"):
         assert_same_fit(AMPClassifier(random_state=3, data_norm="max"), X, y, da.from_array(X, chunks=CHUNKS), y)
+
+
+@pytest.mark.parametrize("learner", [DPSGDClassifier, DPFTRLClassifier])
+def test_learners_that_pick_single_records_say_so(data, learner):
+    X, y = data
+    with pytest.raises(ValueError, match=f"X must be in memory or memory-mapped for {learner.__name__}"):
+        learner().fit(da.from_array(X, chunks=CHUNKS), y)
+    with pytest.raises(ValueError, match="solver 'sag' needs records that can be read in any order"):
+        AMPClassifier(solver="sag").fit(da.from_array(X, chunks=CHUNKS), y)
 
 
 def test_named_classes(data):
