@@ -19,8 +19,8 @@ lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# The paper's experiments: about two hours on two cores, and what is missing of them after an interruption. Adult comes
-# from the folder EXPLORER_DATA_HOME, or from OpenML.
+# The paper's experiments, an hour or two on two cores; after an interruption, what is missing of them. Adult comes from
+# the folder EXPLORER_DATA_HOME, or from OpenML.
 study: .venv/app
 	$(BIN)/python -m explorer.study --output explorer/study/results/paper.csv
 

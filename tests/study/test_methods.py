@@ -86,6 +86,11 @@ def test_honest_selection_has_the_reference_noise(experiments_reference):
     assert result["accuracy"] > 0.9
 
 
+def test_honest_selection_is_possible_at_the_smallest_epsilon():
+    assert min(EPSILONS) == 0.025
+    assert outcome("dp_sgd_honest_rdp", 0.025)["noise_multiplier"] > 100
+
+
 def test_profiles_ask_less_noise_of_an_honest_selection():
     renyi, profile = (outcome(f"dp_sgd_honest_{name}", 8.0) for name in ("rdp", "profile"))
     assert profile["noise_multiplier"] < renyi["noise_multiplier"]
