@@ -47,16 +47,20 @@ class Logistic(Loss):
 
     def derivative(self, u, y):
         """f'(u; y) = -y / (1 + e^(y u))."""
-        away = -y
-        odds = _odds(away * u)
-        return away * (odds / (1 + odds))
+        share = _odds(-y * u)
+        share /= 1 + share
+        share *= -y
+        return share[()]
 
     def value_and_derivative(self, u, y):
         """f(u; y) and f'(u; y) from one exponential."""
         away = -y
         log_odds = away * u
         odds = _odds(log_odds)
-        return _softplus(log_odds, odds), away * (odds / (1 + odds))
+        value = _softplus(log_odds, odds)
+        odds /= 1 + odds
+        odds *= away
+        return value, odds[()]
 
     def second_derivative(self, u, y):
         """f''(u; y), between 0 and 1/4."""
@@ -344,8 +348,9 @@ def resolve_loss(loss, *, labels=None):
 
 
 def _odds(log_odds):
-    """e^log_odds, short of overflow."""
-    return np.exp(np.minimum(log_odds, _LOG_MAX))
+    """e^log_odds, short of overflow: an array of its own, also for a number."""
+    capped = np.asarray(np.minimum(log_odds, _LOG_MAX))
+    return np.exp(capped, out=capped)
 
 
 def _softplus(log_odds, odds):

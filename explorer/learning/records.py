@@ -6,18 +6,19 @@ order of the blocks: the same records give the same bits.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import eigvalsh
 from scipy.linalg.blas import dsyrk
 
-from explorer.learning.threads import ordered_total, own_threads
+from explorer.learning.threads import add_parts, ordered_total, own_threads
 from explorer.validation import positive
 
 _BLOCK_BYTES = 2**20  # of X; a block stays in the cache between its two uses, X @ theta and X.T @ slopes
 _BYTES_WORTH_THREADS = 2**25  # of X: a pass of some milliseconds; on a busy machine threads wait for each other
+_LEAST_RUNS, _LONGEST_RUN = 8, 16  # a thread takes neighbouring blocks in one go; results are added run by run
 _PRODUCTS_WORTH_THREADS = 2**21  # the same for Gram matrices
 _ROUNDING = 1e-15  # a scaled row must not come out longer than the norm
 _SPARSE_COST = 200  # a multiplication in a sparse product costs as much as that many in a dense one
@@ -164,7 +165,7 @@ class Records(BlockedRecords):
         return records
 
     def _set_targets(self, y):
-        self.y, self._blocks = y, {}
+        self.y, self._runs = y, {}
 
     @property
     def n_records(self):
@@ -190,18 +191,20 @@ class Records(BlockedRecords):
         Blocks have at least `least_rows` rows (fewer only where there are no more). `function` may run in several
         threads at once.
         """
-        if least_rows not in self._blocks:
-            self._blocks[least_rows] = [self._block(rows) for rows in self._slices(least_rows)]
-        blocks = self._blocks[least_rows]
+        if least_rows not in self._runs:
+            blocks = [self._block(rows) for rows in self._slices(least_rows)]
+            length = int(np.clip(len(blocks) // _LEAST_RUNS, 1, _LONGEST_RUN))
+            self._runs[least_rows] = [blocks[i : i + length] for i in range(0, len(blocks), length)]
+        runs = self._runs[least_rows]
 
-        def part(block):
-            return function(block.in_double(), *arguments)
+        def part(run):
+            return reduce(add_parts, (function(block.in_double(), *arguments) for block in run))
 
-        if len(blocks) == 1:
-            return part(blocks[0])
+        if len(runs) == 1:
+            return part(runs[0])
         enough = _BYTES_WORTH_THREADS if least_rows == 1 else _PRODUCTS_WORTH_THREADS
         with own_threads() as threads:
-            return ordered_total(part, blocks, threads=threads if 8 * self._n_values >= enough else 1)
+            return ordered_total(part, runs, threads=threads if 8 * self._n_values >= enough else 1)
 
     @property
     def _n_values(self):

@@ -47,7 +47,7 @@ def ordered_total(function, items, *, threads=1):
     threads. What a function raises is raised.
     """
     if threads == 1:
-        return reduce(_plus, map(function, items))
+        return reduce(add_parts, map(function, items))
     total = _OrderedTotal(function, items)
     with ThreadPoolExecutor(threads - 1) as pool:  # starting threads costs less than a block or two
         others = [pool.submit(total.work) for _ in range(threads - 1)]
@@ -57,7 +57,8 @@ def ordered_total(function, items, *, threads=1):
     return total.sums
 
 
-def _plus(sums, part):
+def add_parts(sums, part):
+    """The tuple sums + part, entry by entry."""
     return tuple(a + b for a, b in zip(sums, part, strict=True))
 
 
@@ -92,6 +93,6 @@ class _OrderedTotal:
     def _add(self):
         while self._added in self._waiting:
             part = self._waiting.pop(self._added)
-            self.sums = part if self.sums is None else _plus(self.sums, part)
+            self.sums = part if self.sums is None else add_parts(self.sums, part)
             self._added += 1
             self._changed.notify_all()
