@@ -2,14 +2,27 @@
 
 from explorer.accounting import AMPBound, amp_accountant, calibrate_amp
 from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
-from explorer.learning.linear import PrivateLinearClassifier, PrivateLinearRegressor, Release
+from explorer.learning.linear import PrivateLearner, PrivateLinearClassifier, PrivateLinearRegressor, Release, estimator
 from explorer.learning.objective import PerturbedObjective
 from explorer.learning.privacy import PrivacyStatement
 from explorer.validation import positive
 
 
-class _ApproximateMinimaPerturbation:
+class _ApproximateMinimaPerturbation(PrivateLearner):
     """Algorithm 1 on one problem; the parameters are those of AMPClassifier."""
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    accountant: object = "hockey_stick"
+    loss: object = "logistic"
+    clip_norm: float | None = None
+    gradient_tol: float = 0.01
+    output_noise_std: float = 0.15
+    data_norm: float | str = 1.0
+    f: float = 1.3
+    l2_reg: float | None = None
+    solver: object = "auto"
+    max_passes: int = 10_000
 
     def _plan(self, problem):
         lipschitz, _ = problem.sensitivity(self.clip_norm)
@@ -61,7 +74,8 @@ def _name(bound):
     return type(bound).__name__
 
 
-class AMPClassifier(_ApproximateMinimaPerturbation, PrivateLinearClassifier):
+@estimator
+class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
     """Differentially private linear classification by Algorithm 1 (approximate minima perturbation).
 
     Minimises sum_i f(x_i.theta; y_i) + (lambda/2) |theta|^2 + b.theta with b ~ N(0, sigma^2 I), y_i = -1 or +1 and
@@ -91,9 +105,9 @@ class AMPClassifier(_ApproximateMinimaPerturbation, PrivateLinearClassifier):
         (epsilon, delta) and f is not used
     solver : "auto", or a name or function of `explorer.learning.solvers`; where it does not get there, one that always
         converges takes over
+    max_passes : int >= 1, limit on evaluations of the whole objective by `solver`
     fit_intercept : bool; the constant column counts in the row norm, is regularised and perturbed like the rest
     classes : array of the labels, or None to take those in y for public
-    max_passes : int >= 1, limit on evaluations of the whole objective by `solver`
     random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
     callback : callable (n_gradient_evaluations, gradient_norm) or None; an exception it raises aborts the fit.
         What it sees is not private.
@@ -123,45 +137,9 @@ class AMPClassifier(_ApproximateMinimaPerturbation, PrivateLinearClassifier):
     True
     """
 
-    def __init__(
-        self,
-        epsilon=1.0,
-        *,
-        delta=1e-5,
-        accountant="hockey_stick",
-        loss="logistic",
-        clip_norm=None,
-        gradient_tol=0.01,
-        output_noise_std=0.15,
-        data_norm=1.0,
-        f=1.3,
-        l2_reg=None,
-        solver="auto",
-        fit_intercept=True,
-        classes=None,
-        max_passes=10_000,
-        random_state=None,
-        callback=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.accountant = accountant
-        self.loss = loss
-        self.clip_norm = clip_norm
-        self.gradient_tol = gradient_tol
-        self.output_noise_std = output_noise_std
-        self.data_norm = data_norm
-        self.f = f
-        self.l2_reg = l2_reg
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.callback = callback
 
-
-class AMPRegressor(_ApproximateMinimaPerturbation, PrivateLinearRegressor):
+@estimator
+class AMPRegressor(PrivateLinearRegressor, _ApproximateMinimaPerturbation):
     """Differentially private linear regression by Algorithm 1: `AMPClassifier` for real targets.
 
     Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
@@ -170,8 +148,8 @@ class AMPRegressor(_ApproximateMinimaPerturbation, PrivateLinearRegressor):
     ----------
     loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
         (whose slope is unbounded: clip_norm must be given)
-    epsilon, delta, accountant, clip_norm, gradient_tol, output_noise_std, data_norm, f, l2_reg, solver, fit_intercept,
-    max_passes, random_state, callback : as in `AMPClassifier`
+    epsilon, delta, accountant, clip_norm, gradient_tol, output_noise_std, data_norm, f, l2_reg, solver, max_passes,
+    fit_intercept, random_state, callback : as in `AMPClassifier`
 
     Attributes
     ----------
@@ -192,38 +170,3 @@ class AMPRegressor(_ApproximateMinimaPerturbation, PrivateLinearRegressor):
     >>> AMPRegressor(epsilon=1.0, random_state=0).fit(X, 0.5 * X[:, 0]).score(X, 0.5 * X[:, 0]) > 0.9
     True
     """
-
-    def __init__(
-        self,
-        epsilon=1.0,
-        *,
-        delta=1e-5,
-        accountant="hockey_stick",
-        loss="huber",
-        clip_norm=None,
-        gradient_tol=0.01,
-        output_noise_std=0.15,
-        data_norm=1.0,
-        f=1.3,
-        l2_reg=None,
-        solver="auto",
-        fit_intercept=True,
-        max_passes=10_000,
-        random_state=None,
-        callback=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.accountant = accountant
-        self.loss = loss
-        self.clip_norm = clip_norm
-        self.gradient_tol = gradient_tol
-        self.output_noise_std = output_noise_std
-        self.data_norm = data_norm
-        self.f = f
-        self.l2_reg = l2_reg
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.callback = callback

@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from explorer.accounting import calibrate
-from explorer.learning.linear import NEIGHBOURS, RANDOMNESS, Release
+from explorer.learning.linear import NEIGHBOURS, RANDOMNESS, PrivateLearner, Release
 from explorer.learning.objective import loss_on
 from explorer.learning.optimizers import optimizer_of
 from explorer.learning.privacy import PrivacyStatement
@@ -28,7 +28,7 @@ _ROUND_RECORDS, _ROUND_ENTRIES = 2**13, 2**21  # random numbers are drawn for so
 _LARGEST_SQUARE = 1e200  # of theta: up to there no record's margin overflows, which would undo the clipping
 
 
-class NoisyDescent:
+class NoisyDescent(PrivateLearner):
     """The iteration above as a learner. A subclass says what is sampled and how that is accounted for:
 
     - `_accountants`: names of callables, (mechanism, uses=m) to PrivacyBound;
@@ -38,6 +38,13 @@ class NoisyDescent:
     - `_gradients(records, problem, steps, rng)`: iterates over the steps; of each, the number of records in the sample
       and a function from theta to the sum of their clipped gradients.
     """
+
+    epsilon: float | None = 1.0
+    delta: float = 1e-5
+    loss: object = "logistic"
+    clip_norm: float | None = None
+    data_norm: float | str = 1.0
+    noise_multiplier: float | None = None
 
     def _plan(self, problem):
         optimizer_of(self.optimizer)

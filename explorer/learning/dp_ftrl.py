@@ -5,7 +5,15 @@ from itertools import pairwise
 import numpy as np
 
 from explorer.accounting import Gaussian, GaussianLowerBound, TreeAggregation, calibrate_gaussian
-from explorer.learning.linear import NEIGHBOURS, RANDOMNESS, PrivateLinearClassifier, PrivateLinearRegressor, Release
+from explorer.learning.linear import (
+    NEIGHBOURS,
+    RANDOMNESS,
+    PrivateLearner,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    Release,
+    estimator,
+)
 from explorer.learning.objective import loss_on
 from explorer.learning.privacy import PrivacyStatement
 from explorer.validation import natural, positive
@@ -89,8 +97,18 @@ def _combined(variance):
     return 2 * variance / (1 + 2 * variance)
 
 
-class _TreeAggregationLearner:
+class _TreeAggregationLearner(PrivateLearner):
     """DP-FTRL on one problem; the parameters are those of DPFTRLClassifier."""
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    loss: object = "logistic"
+    clip_norm: float | None = None
+    steps: int = 64
+    epochs: int = 4
+    learning_rate: float | None = None
+    output_noise_std: float = 0.15
+    data_norm: float | str = 1.0
 
     _picks_records = True
 
@@ -158,7 +176,8 @@ def independent_batches(n_records, *, steps, rng):
     return [order[low:high] for low, high in pairwise(ends)]
 
 
-class DPFTRLClassifier(_TreeAggregationLearner, PrivateLinearClassifier):
+@estimator
+class DPFTRLClassifier(PrivateLinearClassifier, _TreeAggregationLearner):
     """Differentially private linear classification by DP-FTRL (follow the regularised leader, tree aggregation).
 
     Every record is put into one of `steps` batches by a draw of its own. An epoch passes over the batches in a fixed
@@ -216,39 +235,9 @@ class DPFTRLClassifier(_TreeAggregationLearner, PrivateLinearClassifier):
     True
     """
 
-    def __init__(
-        self,
-        epsilon=1.0,
-        *,
-        delta=1e-5,
-        loss="logistic",
-        clip_norm=None,
-        steps=64,
-        epochs=4,
-        learning_rate=None,
-        output_noise_std=0.15,
-        data_norm=1.0,
-        fit_intercept=True,
-        classes=None,
-        random_state=None,
-        callback=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.clip_norm = clip_norm
-        self.steps = steps
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.output_noise_std = output_noise_std
-        self.data_norm = data_norm
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.random_state = random_state
-        self.callback = callback
 
-
-class DPFTRLRegressor(_TreeAggregationLearner, PrivateLinearRegressor):
+@estimator
+class DPFTRLRegressor(PrivateLinearRegressor, _TreeAggregationLearner):
     """Differentially private linear regression by DP-FTRL: `DPFTRLClassifier` for real targets.
 
     Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
@@ -272,32 +261,3 @@ class DPFTRLRegressor(_TreeAggregationLearner, PrivateLinearRegressor):
 
     References: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021.
     """
-
-    def __init__(
-        self,
-        epsilon=1.0,
-        *,
-        delta=1e-5,
-        loss="huber",
-        clip_norm=None,
-        steps=64,
-        epochs=4,
-        learning_rate=None,
-        output_noise_std=0.15,
-        data_norm=1.0,
-        fit_intercept=True,
-        random_state=None,
-        callback=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.clip_norm = clip_norm
-        self.steps = steps
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.output_noise_std = output_noise_std
-        self.data_norm = data_norm
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
-        self.callback = callback

@@ -10,7 +10,7 @@ import numpy as np
 
 from explorer.accounting import Gaussian, GaussianLowerBound
 from explorer.learning.descent import NoisyDescent, clipped_gradient
-from explorer.learning.linear import PrivateLinearClassifier, PrivateLinearRegressor
+from explorer.learning.linear import PrivateLinearClassifier, PrivateLinearRegressor, estimator
 from explorer.validation import natural
 
 
@@ -27,6 +27,12 @@ _ACCOUNTANTS = {"exact": GaussianComposition}
 
 class _FullBatchDescent(NoisyDescent):
     """DP-GD on one problem; the parameters are those of DPGDClassifier."""
+
+    steps: int = 100
+    learning_rate: float = 1.0
+    optimizer: object = "sgd"
+    l2_reg: float = 0.0
+    accountant: object = "exact"
 
     _accountants = _ACCOUNTANTS
     _assumptions = (
@@ -58,7 +64,8 @@ def _gradient(records, loss, clip_norm, theta):
     return records.total(clipped_gradient, theta, loss, clip_norm)[0]
 
 
-class DPGDClassifier(_FullBatchDescent, PrivateLinearClassifier):
+@estimator
+class DPGDClassifier(PrivateLinearClassifier, _FullBatchDescent):
     """Differentially private linear classification by full-batch gradient descent with noise.
 
     From theta = 0, `steps` times, with per-record gradients clipped to C,
@@ -96,43 +103,9 @@ class DPGDClassifier(_FullBatchDescent, PrivateLinearClassifier):
     True
     """
 
-    def __init__(
-        self,
-        epsilon=1.0,
-        *,
-        delta=1e-5,
-        loss="logistic",
-        clip_norm=None,
-        data_norm=1.0,
-        noise_multiplier=None,
-        steps=100,
-        learning_rate=1.0,
-        optimizer="sgd",
-        l2_reg=0.0,
-        accountant="exact",
-        fit_intercept=True,
-        classes=None,
-        random_state=None,
-        callback=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.clip_norm = clip_norm
-        self.data_norm = data_norm
-        self.noise_multiplier = noise_multiplier
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.l2_reg = l2_reg
-        self.accountant = accountant
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.random_state = random_state
-        self.callback = callback
 
-
-class DPGDRegressor(_FullBatchDescent, PrivateLinearRegressor):
+@estimator
+class DPGDRegressor(PrivateLinearRegressor, _FullBatchDescent):
     """Differentially private linear regression by full-batch gradient descent: `DPGDClassifier` for real targets.
 
     Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
@@ -164,36 +137,3 @@ class DPGDRegressor(_FullBatchDescent, PrivateLinearRegressor):
     >>> DPGDRegressor(epsilon=1.0, random_state=0).fit(X, 0.5 * X[:, 0]).score(X, 0.5 * X[:, 0]) > 0.9
     True
     """
-
-    def __init__(
-        self,
-        epsilon=1.0,
-        *,
-        delta=1e-5,
-        loss="huber",
-        clip_norm=None,
-        data_norm=1.0,
-        noise_multiplier=None,
-        steps=100,
-        learning_rate=1.0,
-        optimizer="sgd",
-        l2_reg=0.0,
-        accountant="exact",
-        fit_intercept=True,
-        random_state=None,
-        callback=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.clip_norm = clip_norm
-        self.data_norm = data_norm
-        self.noise_multiplier = noise_multiplier
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.l2_reg = l2_reg
-        self.accountant = accountant
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
-        self.callback = callback

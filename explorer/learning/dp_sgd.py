@@ -15,7 +15,7 @@ from scipy import sparse
 
 from explorer.accounting import CompositionBound, PoissonSubsampledGaussian, RenyiBound
 from explorer.learning.descent import NoisyDescent, clipped_gradient
-from explorer.learning.linear import PrivateLinearClassifier, PrivateLinearRegressor
+from explorer.learning.linear import PrivateLinearClassifier, PrivateLinearRegressor, estimator
 from explorer.validation import natural, positive
 
 # Integer orders are finite sums: calibration takes a twentieth of a second, for at most 1% more noise than all orders.
@@ -26,6 +26,13 @@ _ACCOUNTANTS = {"renyi": partial(RenyiBound, orders=ORDERS), "profile": Composit
 
 class _PoissonSampledDescent(NoisyDescent):
     """DP-SGD on one problem; the parameters are those of DPSGDClassifier."""
+
+    batch_size: float = 256
+    epochs: int = 60
+    learning_rate: float = 1.0
+    optimizer: object = "sgd"
+    l2_reg: float = 0.0
+    accountant: object = "renyi"
 
     _accountants = _ACCOUNTANTS
     _picks_records = True
@@ -138,7 +145,8 @@ class _SparseBlock:
         return total
 
 
-class DPSGDClassifier(_PoissonSampledDescent, PrivateLinearClassifier):
+@estimator
+class DPSGDClassifier(PrivateLinearClassifier, _PoissonSampledDescent):
     """Differentially private linear classification by DP-SGD.
 
     From theta = 0, epochs * ceil(n / batch_size) times: every record enters the sample with probability q =
@@ -202,45 +210,9 @@ class DPSGDClassifier(_PoissonSampledDescent, PrivateLinearClassifier):
     True
     """
 
-    def __init__(
-        self,
-        epsilon=1.0,
-        *,
-        delta=1e-5,
-        loss="logistic",
-        clip_norm=None,
-        data_norm=1.0,
-        noise_multiplier=None,
-        batch_size=256,
-        epochs=60,
-        learning_rate=1.0,
-        optimizer="sgd",
-        l2_reg=0.0,
-        accountant="renyi",
-        fit_intercept=True,
-        classes=None,
-        random_state=None,
-        callback=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.clip_norm = clip_norm
-        self.data_norm = data_norm
-        self.noise_multiplier = noise_multiplier
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.l2_reg = l2_reg
-        self.accountant = accountant
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.random_state = random_state
-        self.callback = callback
 
-
-class DPSGDRegressor(_PoissonSampledDescent, PrivateLinearRegressor):
+@estimator
+class DPSGDRegressor(PrivateLinearRegressor, _PoissonSampledDescent):
     """Differentially private linear regression by DP-SGD: `DPSGDClassifier` for real targets.
 
     Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
@@ -271,38 +243,3 @@ class DPSGDRegressor(_PoissonSampledDescent, PrivateLinearRegressor):
     >>> DPSGDRegressor(epsilon=1.0, epochs=10, random_state=0).fit(X, 0.5 * X[:, 0]).score(X, 0.5 * X[:, 0]) > 0.9
     True
     """
-
-    def __init__(
-        self,
-        epsilon=1.0,
-        *,
-        delta=1e-5,
-        loss="huber",
-        clip_norm=None,
-        data_norm=1.0,
-        noise_multiplier=None,
-        batch_size=256,
-        epochs=60,
-        learning_rate=1.0,
-        optimizer="sgd",
-        l2_reg=0.0,
-        accountant="renyi",
-        fit_intercept=True,
-        random_state=None,
-        callback=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.clip_norm = clip_norm
-        self.data_norm = data_norm
-        self.noise_multiplier = noise_multiplier
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.l2_reg = l2_reg
-        self.accountant = accountant
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
-        self.callback = callback

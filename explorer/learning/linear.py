@@ -3,11 +3,15 @@
 A learner fills in two steps. `_plan` settles its mechanism and guarantee from public numbers alone; `_release` runs the
 mechanism on one problem. With m > 2 classes there are m problems, class against rest, on the same records: adding one
 record changes all of them, so the plan is for m uses of the mechanism together.
+
+A learner's class is `@estimator class Name(kind of target, mechanism)`, both of them `PrivateLearner`s that annotate
+their parameters. The kind of target comes first: it decides which loss is the default.
 """
 
 import warnings
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, make_dataclass, replace
+from inspect import get_annotations
+from typing import NamedTuple, dataclass_transform
 
 import numpy as np
 from scipy.special import expit
@@ -76,8 +80,9 @@ class Release(NamedTuple):
     gradient_norm: float | None = None
 
 
-class PrivateLinearModel(BaseEstimator):
-    """The part of a learner that does not depend on the kind of target."""
+@dataclass_transform()
+class PrivateLearner(BaseEstimator):
+    """A mechanism as a learner. What the classes of a learner annotate are its parameters, see `estimator`."""
 
     _picks_records = False  # whether `_release` takes single records, not only sums over all
 
@@ -88,6 +93,32 @@ class PrivateLinearModel(BaseEstimator):
     def _release(self, records, problem, plan, rng):
         """Run plan.mechanism on the Records of one problem; return a Release."""
         raise NotImplementedError
+
+
+def estimator(cls):
+    """Class decorator: give a learner its `__init__`, of all parameters that its classes annotate, bases first.
+
+    It takes epsilon by position or name, the others by name, and assigns them untouched, as scikit-learn asks. Where a
+    parameter is annotated twice, the derived class has the default and the base the place, as in dataclasses. One of
+    these makes the `__init__`, but a learner is none: dask takes dataclass instances of equal fields for the same,
+    though they were fitted to different data.
+    """
+    annotations = {}
+    for base in reversed(cls.__mro__):
+        if issubclass(base, PrivateLearner):
+            annotations |= get_annotations(base)
+    parameters = [
+        (name, annotation, field(default=getattr(cls, name), kw_only=name != "epsilon"))
+        for name, annotation in annotations.items()
+    ]
+    cls.__init__ = make_dataclass(cls.__name__, parameters).__init__
+    return cls
+
+
+class PrivateLinearModel(PrivateLearner):
+    """The part of a learner that depends neither on the mechanism nor on the kind of target."""
+
+    fit_intercept: bool = True
 
     def _validated(self, X, y, **checks):
         if is_dask(X):
@@ -167,6 +198,10 @@ class PrivateLinearModel(BaseEstimator):
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     """Two classes, or one-vs-rest of several. `classes` of None takes the labels found in y for public."""
 
+    classes: object = None
+    random_state: object = None
+    callback: object = None
+
     _labels = "signs"
 
     def fit(self, X, y):
@@ -219,6 +254,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
 class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     """Real targets."""
+
+    loss: object = "huber"
+    random_state: object = None
+    callback: object = None
 
     _labels = "real"
 

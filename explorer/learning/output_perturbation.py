@@ -14,7 +14,7 @@ from explorer.accounting import (
     calibrate_gaussian,
 )
 from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
-from explorer.learning.linear import PrivateLinearClassifier, PrivateLinearRegressor, Release
+from explorer.learning.linear import PrivateLearner, PrivateLinearClassifier, PrivateLinearRegressor, Release, estimator
 from explorer.learning.noise import coordinate_std, draw_noise
 from explorer.learning.objective import PerturbedObjective
 from explorer.learning.privacy import PrivacyStatement
@@ -23,8 +23,19 @@ from explorer.validation import positive, real
 _ROUNDING = 1e-14  # epsilon is not exceeded by the rounding of what it is made of
 
 
-class _OutputPerturbationLearner:
+class _OutputPerturbationLearner(PrivateLearner):
     """Output perturbation on one problem; the parameters are those of OutputPerturbationClassifier."""
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    loss: object = "logistic"
+    clip_norm: float | None = None
+    gradient_tol: float = 0.001
+    output_noise_std: float = 0.15
+    data_norm: float | str = 1.0
+    l2_reg: float | None = None
+    solver: object = "auto"
+    max_passes: int = 10_000
 
     def _plan(self, problem):
         epsilon = positive("epsilon", self.epsilon)
@@ -92,7 +103,8 @@ def _pure_plan(*, epsilon, delta, uses, **parameters):
     )
 
 
-class OutputPerturbationClassifier(_OutputPerturbationLearner, PrivateLinearClassifier):
+@estimator
+class OutputPerturbationClassifier(PrivateLinearClassifier, _OutputPerturbationLearner):
     """Differentially private linear classification by output perturbation.
 
     Minimises sum_i f(x_i.theta; y_i) + (lambda/2) |theta|^2, y_i = -1 or +1, until |gradient| <= tau is verified, and
@@ -120,9 +132,9 @@ class OutputPerturbationClassifier(_OutputPerturbationLearner, PrivateLinearClas
         which is not public here: give it where a guess is. When given, output_noise_std is not used
     solver : "auto", or a name or function of `explorer.learning.solvers`; where it does not get there, one that always
         converges takes over
+    max_passes : int >= 1, limit on evaluations of the whole objective by `solver`
     fit_intercept : bool; the constant column counts in the row norm, is regularised and perturbed like the rest
     classes : array of the labels, or None to take those in y for public
-    max_passes : int >= 1, limit on evaluations of the whole objective by `solver`
     random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
     callback : callable (n_gradient_evaluations, gradient_norm) or None; an exception it raises aborts the fit.
         What it sees is not private.
@@ -148,41 +160,9 @@ class OutputPerturbationClassifier(_OutputPerturbationLearner, PrivateLinearClas
     True
     """
 
-    def __init__(
-        self,
-        epsilon=1.0,
-        *,
-        delta=1e-5,
-        loss="logistic",
-        clip_norm=None,
-        gradient_tol=0.001,
-        output_noise_std=0.15,
-        data_norm=1.0,
-        l2_reg=None,
-        solver="auto",
-        fit_intercept=True,
-        classes=None,
-        max_passes=10_000,
-        random_state=None,
-        callback=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.clip_norm = clip_norm
-        self.gradient_tol = gradient_tol
-        self.output_noise_std = output_noise_std
-        self.data_norm = data_norm
-        self.l2_reg = l2_reg
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.callback = callback
 
-
-class OutputPerturbationRegressor(_OutputPerturbationLearner, PrivateLinearRegressor):
+@estimator
+class OutputPerturbationRegressor(PrivateLinearRegressor, _OutputPerturbationLearner):
     """Differentially private linear regression by output perturbation: `OutputPerturbationClassifier` for real targets.
 
     Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
@@ -191,7 +171,7 @@ class OutputPerturbationRegressor(_OutputPerturbationLearner, PrivateLinearRegre
     ----------
     loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
         (whose slope is unbounded: clip_norm must be given)
-    epsilon, delta, clip_norm, gradient_tol, output_noise_std, data_norm, l2_reg, solver, fit_intercept, max_passes,
+    epsilon, delta, clip_norm, gradient_tol, output_noise_std, data_norm, l2_reg, solver, max_passes, fit_intercept,
     random_state, callback : as in `OutputPerturbationClassifier`
 
     Attributes
@@ -206,34 +186,3 @@ class OutputPerturbationRegressor(_OutputPerturbationLearner, PrivateLinearRegre
 
     References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 1.
     """
-
-    def __init__(
-        self,
-        epsilon=1.0,
-        *,
-        delta=1e-5,
-        loss="huber",
-        clip_norm=None,
-        gradient_tol=0.001,
-        output_noise_std=0.15,
-        data_norm=1.0,
-        l2_reg=None,
-        solver="auto",
-        fit_intercept=True,
-        max_passes=10_000,
-        random_state=None,
-        callback=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.clip_norm = clip_norm
-        self.gradient_tol = gradient_tol
-        self.output_noise_std = output_noise_std
-        self.data_norm = data_norm
-        self.l2_reg = l2_reg
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.callback = callback

@@ -4,7 +4,7 @@ import numpy as np
 
 from explorer.accounting import GammaNoise, InfeasibleTarget, PureBound, PureObjectivePerturbation
 from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
-from explorer.learning.linear import PrivateLinearClassifier, PrivateLinearRegressor, Release
+from explorer.learning.linear import PrivateLearner, PrivateLinearClassifier, PrivateLinearRegressor, Release, estimator
 from explorer.learning.noise import draw_noise
 from explorer.learning.objective import PerturbedObjective
 from explorer.learning.privacy import PrivacyStatement
@@ -13,8 +13,19 @@ from explorer.validation import positive, real
 _ROUNDING = 1e-14  # epsilon is not exceeded by the rounding of what it is made of
 
 
-class _PureObjectivePerturbationLearner:
+class _PureObjectivePerturbationLearner(PrivateLearner):
     """Gamma-norm objective perturbation on one problem; parameters as in PureObjectivePerturbationClassifier."""
+
+    epsilon: float = 1.0
+    loss: object = "logistic"
+    clip_norm: float | None = None
+    gradient_tol: float = 1e-4
+    output_share: float = 0.01
+    data_norm: float | str = 1.0
+    f: float = 1.3
+    l2_reg: float | None = None
+    solver: object = "auto"
+    max_passes: int = 10_000
 
     def _plan(self, problem):
         epsilon = positive("epsilon", self.epsilon)
@@ -77,7 +88,8 @@ class _PureObjectivePerturbationLearner:
         return Release(theta, solution.n_gradient_evaluations, solution.gradient_norm)
 
 
-class PureObjectivePerturbationClassifier(_PureObjectivePerturbationLearner, PrivateLinearClassifier):
+@estimator
+class PureObjectivePerturbationClassifier(PrivateLinearClassifier, _PureObjectivePerturbationLearner):
     """Linear classification with pure epsilon-differential privacy by objective perturbation.
 
     Minimises sum_i f(x_i.theta; y_i) + (lambda/2) |theta|^2 + b.theta, y_i = -1 or +1, b of density proportional to
@@ -105,9 +117,9 @@ class PureObjectivePerturbationClassifier(_PureObjectivePerturbationLearner, Pri
     l2_reg : float > 0, lambda, or None for the rule above; when given, zeta is what is left and f is not used
     solver : "auto", or a name or function of `explorer.learning.solvers`; where it does not get there, one that always
         converges takes over
+    max_passes : int >= 1, limit on evaluations of the whole objective by `solver`
     fit_intercept : bool; the constant column counts in the row norm, is regularised and perturbed like the rest
     classes : array of the labels, or None to take those in y for public
-    max_passes : int >= 1, limit on evaluations of the whole objective by `solver`
     random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
     callback : callable (n_gradient_evaluations, gradient_norm) or None; an exception it raises aborts the fit.
         What it sees is not private.
@@ -138,41 +150,9 @@ class PureObjectivePerturbationClassifier(_PureObjectivePerturbationLearner, Pri
     True
     """
 
-    def __init__(
-        self,
-        epsilon=1.0,
-        *,
-        loss="logistic",
-        clip_norm=None,
-        gradient_tol=1e-4,
-        output_share=0.01,
-        data_norm=1.0,
-        f=1.3,
-        l2_reg=None,
-        solver="auto",
-        fit_intercept=True,
-        classes=None,
-        max_passes=10_000,
-        random_state=None,
-        callback=None,
-    ):
-        self.epsilon = epsilon
-        self.loss = loss
-        self.clip_norm = clip_norm
-        self.gradient_tol = gradient_tol
-        self.output_share = output_share
-        self.data_norm = data_norm
-        self.f = f
-        self.l2_reg = l2_reg
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.callback = callback
 
-
-class PureObjectivePerturbationRegressor(_PureObjectivePerturbationLearner, PrivateLinearRegressor):
+@estimator
+class PureObjectivePerturbationRegressor(PrivateLinearRegressor, _PureObjectivePerturbationLearner):
     """Linear regression with pure epsilon: `PureObjectivePerturbationClassifier` for real targets.
 
     Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
@@ -181,7 +161,7 @@ class PureObjectivePerturbationRegressor(_PureObjectivePerturbationLearner, Priv
     ----------
     loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
         (whose slope is unbounded: clip_norm must be given)
-    epsilon, clip_norm, gradient_tol, output_share, data_norm, f, l2_reg, solver, fit_intercept, max_passes,
+    epsilon, clip_norm, gradient_tol, output_share, data_norm, f, l2_reg, solver, max_passes, fit_intercept,
     random_state, callback : as in `PureObjectivePerturbationClassifier`
 
     Attributes
@@ -196,34 +176,3 @@ class PureObjectivePerturbationRegressor(_PureObjectivePerturbationLearner, Priv
 
     References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 2.
     """
-
-    def __init__(
-        self,
-        epsilon=1.0,
-        *,
-        loss="huber",
-        clip_norm=None,
-        gradient_tol=1e-4,
-        output_share=0.01,
-        data_norm=1.0,
-        f=1.3,
-        l2_reg=None,
-        solver="auto",
-        fit_intercept=True,
-        max_passes=10_000,
-        random_state=None,
-        callback=None,
-    ):
-        self.epsilon = epsilon
-        self.loss = loss
-        self.clip_norm = clip_norm
-        self.gradient_tol = gradient_tol
-        self.output_share = output_share
-        self.data_norm = data_norm
-        self.f = f
-        self.l2_reg = l2_reg
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.callback = callback
