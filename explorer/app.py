@@ -4,10 +4,11 @@ import panel as pn
 import panel_material_ui as pmui
 
 from explorer.views import BoundsView, FitView
+from explorer.views.address import Address, query_of_session
 
 pn.extension("mathjax", notifications=True)
 
-PAGES = {"Bounds": BoundsView, "Fit": FitView}
+PAGES = {"Bounds": BoundsView, "Fit": FitView}  # an address names a page in lower case
 
 
 def build():
@@ -15,7 +16,13 @@ def build():
     views = {name: view() for name, view in PAGES.items()}
     projector = pmui.Switch(label="Projector", description="Large type and thick lines.")
     tabs = pmui.Tabs(*views.items(), name="pages", sizing_mode="stretch_width", styles={"visibility": "hidden"})
-    page = pmui.Page(title="Objective perturbation explorer", header=[pn.layout.HSpacer(), projector], main=[tabs])
+    address = Address({name.lower(): view.state for name, view in views.items()}, tabs)
+    refused = address.restore(query_of_session())
+    page = pmui.Page(
+        title="Objective perturbation explorer",
+        header=[pn.layout.HSpacer(), projector],
+        main=[pmui.Column(tabs, address.pane, sizing_mode="stretch_width")],
+    )
 
     def set_projector(event):
         page.theme_config = {"typography": {"fontSize": 17 if event.new else 14}}
@@ -23,9 +30,15 @@ def build():
             view.set_projector(event.new)
 
     projector.param.watch(set_projector, "value")
+
     # What a control changes before the browser has reported the page complete can be lost on the way back (panel 1.9),
     # and hidden controls cannot be touched.
-    pn.state.onload(lambda: tabs.param.update(styles={"visibility": "visible"}))
+    def loaded():
+        tabs.styles = {"visibility": "visible"}
+        if refused and pn.state.notifications is not None:
+            pn.state.notifications.warning(f"The link's {', '.join(refused)} cannot be; the usual value is used.", 0)
+
+    pn.state.onload(loaded)
     return page
 
 

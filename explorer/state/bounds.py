@@ -1,17 +1,23 @@
 """The Bounds page: what delta each analysis of objective perturbation grants at each epsilon."""
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import param
 
 from explorer.accounting import (
+    AttainedLowerBound,
     BoundNotApplicable,
     GaussianLowerBound,
     HockeyStickBound,
     KiferBound,
     ObjectivePerturbation,
+    RefinedBound,
     RenyiBound,
+    TightBound,
 )
+from explorer.state.page import PageState
 
 POINTS = 200
 
@@ -19,23 +25,31 @@ BOUNDS = {
     "Kifer et al. 2012": KiferBound,
     "RDP": RenyiBound,
     "Hockey-stick": HockeyStickBound,
+    "Refined": RefinedBound,
+    "Tight": TightBound,
+    "Attained lower bound": AttainedLowerBound,
     "Gaussian lower bound": GaussianLowerBound,
 }
 LOWER_BOUND = "Gaussian lower bound"
+LOWER_BOUNDS = ("Attained lower bound", LOWER_BOUND)
+SLOW = ("Tight", "Attained lower bound")  # tens of milliseconds a curve: a page follows the hand without them
 
 # Figure 1 of the paper, left and right, with every parameter of its caption.
 PRESETS = {
-    "Figure 1, left": {"noise_std": 5.0, "l2_reg": 20.0, "smoothness": 1.0, "lipschitz": 1.0},
-    "Figure 1, right": {"noise_std": 10.0, "l2_reg": 5.0, "smoothness": 1.0, "lipschitz": 1.0},
+    "Figure 1, left": {"noise_std": 5.0, "l2_reg": 20.0, "smoothness": 1.0, "lipschitz": 1.0, "monotone_loss": False},
+    "Figure 1, right": {"noise_std": 10.0, "l2_reg": 5.0, "smoothness": 1.0, "lipschitz": 1.0, "monotone_loss": False},
 }
 
 
-class BoundsState(param.Parameterized):
+class BoundsState(PageState):
     """Parameters of one objective perturbation, and where its bounds are read.
 
     `bounds` maps the names that the page shows to bounds, callables from ObjectivePerturbation to PrivacyBound; put
     your own beside the package's with BoundsState(bounds={**BOUNDS, "Mine": MyBound}).
     """
+
+    presets: ClassVar = PRESETS
+    table_names: ClassVar = ("bounds", "bounds_readouts")
 
     bounds = param.Dict(BOUNDS, constant=True, doc="Bounds by name; the Gaussian lower bound is among them.")
 
@@ -63,6 +77,11 @@ class BoundsState(param.Parameterized):
         label="L  gradient norm",
         doc="Largest gradient one record can have. Smaller is more private. Logistic loss on unit rows has 1.",
     )
+    monotone_loss = param.Boolean(
+        False,
+        label="Monotone loss",
+        doc="Whether the loss's slope never changes sign, as for logistic loss. The proofs made here profit from it.",
+    )
     epsilon = param.Number(
         1.0,
         bounds=(0.001, 100),
@@ -82,73 +101,169 @@ class BoundsState(param.Parameterized):
         doc="Right end of the plot. “Fit” chooses it so that every curve crosses your δ.",
     )
 
+    epsilon_upright = param.Boolean(
+        False,
+        label="ε upright",
+        doc="Draw ε upright and δ level, to read ε at a δ; without it δ is upright, to read δ at an ε.",
+    )
+
     @property
     def mechanism(self):
         """The ObjectivePerturbation with the current parameters."""
         return ObjectivePerturbation(
-            noise_std=self.noise_std, l2_reg=self.l2_reg, lipschitz=self.lipschitz, smoothness=self.smoothness
+            noise_std=self.noise_std,
+            l2_reg=self.l2_reg,
+            lipschitz=self.lipschitz,
+            smoothness=self.smoothness,
+            monotone_loss=self.monotone_loss,
         )
 
     def apply_preset(self, name):
         """Set every parameter of the named preset's caption at once, and an axis that shows all its curves."""
         with param.parameterized.batch_call_watchers(self):
-            self.param.update(**PRESETS[name])
+            super().apply_preset(name)
             self.fit_axis()
 
     def fit_axis(self):
         """Move the right end of the epsilon axis just past the largest epsilon that a bound has at delta."""
-        largest = self.summary()["epsilon"].replace(np.inf, np.nan).max()
+        largest = self.summary(self.names(slow=False))["epsilon"].replace(np.inf, np.nan).max()
         low, high = self.param.epsilon_max.bounds
         self.epsilon_max = float(np.clip(_round_up(1.1 * largest), low, high))
 
-    def proofs(self):
+    def names(self, *, slow):
+        """Names of the bounds that take tens of milliseconds, or of the others."""
+        return [name for name in self.bounds if (name in SLOW) == slow]
+
+    def proofs(self, names=None):
         """Bounds by name for the current mechanism, and the reason by name where a theorem does not apply."""
         granted, refused = {}, {}
-        for name, bound in self.bounds.items():
+        for name in self.bounds if names is None else names:
             try:
-                granted[name] = bound(self.mechanism)
+                granted[name] = self.bounds[name](self.mechanism)
             except BoundNotApplicable as reason:
                 refused[name] = str(reason)
         return granted, refused
 
-    def curves(self):
-        """log10 delta of every bound over the epsilon axis.
+    def axis(self):
+        """The epsilons of the curves, ndarray (POINTS,)."""
+        return np.linspace(0, self.epsilon_max, POINTS)
+
+    def curves(self, names=None):
+        """log10 delta of the named bounds, or all, over the epsilon axis.
 
         Returns
         -------
         DataFrame of POINTS rows: "epsilon" and one column per bound, nan throughout where it does not apply
         """
-        epsilon = np.linspace(0, self.epsilon_max, POINTS)
-        granted, _ = self.proofs()
-        columns = {
-            name: granted[name].log_delta(epsilon) / np.log(10) if name in granted else np.nan for name in self.bounds
-        }
-        return pd.DataFrame({"epsilon": epsilon, **columns})
+        return self.readings(names)[0]
 
-    def summary(self):
-        """The bounds at the chosen delta and epsilon.
+    def summary(self, names=None):
+        """The named bounds, or all, at the chosen delta and epsilon.
 
         Returns
         -------
-        DataFrame indexed by bound: "epsilon" at delta, "ratio" to the lower bound's, "log10_delta" at epsilon, and
-        "refusal", why a bound does not apply (then the numbers are nan) or ""
+        DataFrame indexed by bound: "epsilon" at delta, "ratio" to the Gaussian lower bound's, "log10_delta" at epsilon,
+        and "refusal", why a bound does not apply (then the numbers are nan) or ""
         """
-        granted, refused = self.proofs()
-        rows = {
-            name: {
-                "epsilon": float(granted[name].epsilon(self.delta)) if name in granted else np.nan,
-                "log10_delta": float(granted[name].log_delta(self.epsilon)) / np.log(10) if name in granted else np.nan,
-                "refusal": refused.get(name, ""),
-            }
-            for name in self.bounds
-        }
+        return self.readings(names)[1]
+
+    def readings(self, names=None):
+        """`curves` and `summary` together."""
+        names = list(self.bounds) if names is None else list(names)
+        granted, refused = self.proofs(names)
+        axis, columns, rows = self.axis(), {}, {}
+        for name in names:
+            columns[name], epsilon, log10_delta = np.nan, np.nan, np.nan
+            if name in granted:
+                log_delta = granted[name].log_delta(np.append(axis, self.epsilon)) / np.log(10)
+                columns[name], log10_delta = log_delta[:-1], float(log_delta[-1])
+                epsilon = self._epsilon(name, granted[name], log_delta[:-1])
+            rows[name] = {"epsilon": epsilon, "log10_delta": log10_delta, "refusal": refused.get(name, "")}
         table = pd.DataFrame.from_dict(rows, orient="index")
-        lowest = table.loc[LOWER_BOUND, "epsilon"]
+        lowest = float(GaussianLowerBound(self.mechanism).epsilon(self.delta))
         table.insert(1, "ratio", table["epsilon"] / lowest if lowest > 0 else np.nan)
-        return table
+        return pd.DataFrame({"epsilon": axis, **columns}), table
+
+    def split(self):
+        """What epsilon at the chosen delta is made of, for the two proofs of the paper that have such parts.
+
+        Both start from the privacy loss -log(1 - kappa) + s^2/2 + |N(0, s^2)|: a term for the curvature (the Jacobian),
+        one for the shift of the noise, and what the random rest adds until only delta is left beyond it.
+
+        Returns
+        -------
+        DataFrame indexed by bound, of those that apply: "jacobian" -log(1 - beta/lambda), "shift" L^2 / (2 sigma^2)
+        and "noise", the rest of epsilon, negative where epsilon is smaller than the other two
+        """
+        names = [name for name in ("RDP", "Hockey-stick") if name in self.bounds]
+        granted, _ = self.proofs(names)
+        if not granted:
+            return pd.DataFrame(columns=["jacobian", "shift", "noise"])
+        jacobian = -np.log1p(-self.mechanism.curvature_ratio)
+        shift = self.mechanism.sensitivity_ratio**2 / 2
+        rows = {
+            name: {"jacobian": jacobian, "shift": shift, "noise": float(proof.epsilon(self.delta)) - jacobian - shift}
+            for name, proof in granted.items()
+        }
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def tables(self):
+        """The curves, and the readouts."""
+        curves, summary = self.readings()
+        return dict(zip(self.table_names, (curves, summary.rename_axis("bound").reset_index()), strict=True))
+
+    def script(self):
+        """Python that computes `curves`, log10 delta by name over `epsilon`, and prints epsilon at delta of each."""
+        bounds = {name: bound for name, bound in self.bounds.items() if getattr(bound, "__module__", "") != "__main__"}
+        own = [bound for bound in bounds.values() if not bound.__module__.startswith("explorer.accounting")]
+        names = {bound.__qualname__ for bound in bounds.values() if bound not in own}
+        return _SCRIPT.format(
+            names="".join(f"    {name},\n" for name in sorted({"BoundNotApplicable", "ObjectivePerturbation", *names})),
+            imports="".join(f"from {bound.__module__} import {bound.__qualname__}\n" for bound in own),
+            mechanism=repr(self.mechanism),
+            epsilon_max=self.epsilon_max,
+            points=POINTS,
+            bounds="".join(f"    {name!r}: {bound.__qualname__},\n" for name, bound in bounds.items()),
+            delta=self.delta,
+        )
+
+    def _epsilon(self, name, bound, log10_delta):
+        """epsilon at delta. A slow bound is asked along the curve that is there, three times in all instead of a dozen:
+        what is returned is still an epsilon at which it was asked, on the safe side and within 1e-5 of the axis."""
+        if name not in SLOW or not log10_delta[0] > np.log10(self.delta) >= log10_delta[-1]:
+            return float(bound.epsilon(self.delta))
+        epsilon = self.axis()
+        for _ in range(2):
+            i = int(np.argmax(log10_delta <= np.log10(self.delta)))
+            epsilon = np.linspace(epsilon[i - 1], epsilon[i], 65)
+            log10_delta = bound.log_delta(epsilon) / np.log(10)
+        i = int(np.argmax(log10_delta <= np.log10(self.delta)))
+        return float(epsilon[i - 1] if name in LOWER_BOUNDS else epsilon[i])
+
+
+_SCRIPT = """\
+import numpy as np
+
+from explorer.accounting import (
+{names})
+{imports}
+mechanism = {mechanism}
+bounds = {{
+{bounds}}}
+epsilon = np.linspace(0, {epsilon_max!r}, {points})
+curves = {{}}
+for name, bound in bounds.items():
+    try:
+        proof = bound(mechanism)
+    except BoundNotApplicable as reason:
+        print(f"{{name}}: {{reason}}")
+        continue
+    curves[name] = proof.log_delta(epsilon) / np.log(10)
+    print(f"{{name}}: epsilon = {{proof.epsilon({delta!r}):.6g}} at delta = {delta!r}")
+"""
 
 
 def _round_up(value):
     """The next number above with two leading digits, so that an axis ends at a readable tick."""
     unit = 10.0 ** (np.floor(np.log10(value)) - 1)
-    return np.ceil(value / unit) * unit
+    return float(f"{np.ceil(value / unit) * unit:.2g}")

@@ -1,6 +1,7 @@
 """The Fit page: Algorithm 1, live, on demo data."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from explorer import datasets
 from explorer.learning import AMPClassifier, NoReleaseError, PrivacyStatement
+from explorer.state.page import PageState
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,10 @@ class FitResult:
     trace: pd.DataFrame
 
 
-class FitState(param.Parameterized):
-    """Parameters of Algorithm 1 on the breast-cancer data."""
+class FitState(PageState):
+    """Parameters of Algorithm 1 on the breast-cancer data, and what the last run with them gave."""
+
+    table_names: ClassVar = ("fit_trace",)
 
     epsilon = param.Number(
         1.0,
@@ -60,9 +64,41 @@ class FitState(param.Parameterized):
         doc="Repeats a demonstration exactly. A seed that others know voids privacy: real releases use none.",
     )
 
+    result = param.ClassSelector(
+        class_=FitResult, default=None, allow_None=True, precedence=-1, doc="Of the last run, if any."
+    )
+
+    def tables(self):
+        """The gradient norm at each evaluation of the last run; empty where there is none."""
+        empty = pd.DataFrame(columns=["gradient_evaluations", "gradient_norm"])
+        return {"fit_trace": empty if self.result is None else self.result.trace}
+
+    def script(self):
+        """Python that fits the same model with the same noise, and leaves `model` and `accuracy`."""
+        return _SCRIPT.format(**self.arguments())
+
     def arguments(self):
         """Everything `run_fit` needs, picklable, fixed at this moment."""
         return {name: getattr(self, name) for name in ("epsilon", "delta", "gradient_tol", "output_noise_std", "seed")}
+
+
+_SCRIPT = """\
+from explorer import datasets
+from explorer.learning import AMPClassifier
+
+data = datasets.breast_cancer()
+model = AMPClassifier(
+    {epsilon!r},
+    delta={delta!r},
+    gradient_tol={gradient_tol!r},
+    output_noise_std={output_noise_std!r},
+    random_state={seed!r},
+)
+model.fit(data.X_train, data.y_train)  # NoReleaseError if the gradient norm is not reached
+accuracy = model.score(data.X_test, data.y_test)
+print(f"accuracy {{accuracy:.4f}}")
+print(model.privacy_)
+"""
 
 
 def run_fit(*, epsilon, delta, gradient_tol, output_noise_std, seed, report=lambda message: None):

@@ -4,8 +4,9 @@ import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
-from explorer.state.bounds import LOWER_BOUND, PRESETS, BoundsState
-from explorer.views.controls import log_slider
+from explorer.state.bounds import LOWER_BOUND, LOWER_BOUNDS, PRESETS, BoundsState
+from explorer.views.background import Latest
+from explorer.views.controls import log_slider, switch
 from explorer.views.page import PageView
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
@@ -13,7 +14,8 @@ from explorer.views.readouts import Card, power_of_ten, rounded
 INTRODUCTION = r"""
 A model is trained on private records. To hide any one of them, **objective perturbation** adds a random slope b to what
 training minimises, and then solves it exactly. How private is that? Each curve is one proof: at a given ε it promises a
-failure probability of at most δ. **Lower is a better proof**; none can go below the Gaussian lower bound.
+failure probability of at most δ. **Lower is a better proof**; none can go below the Gaussian lower bound, nor below the
+attained one, a loss that leaks this much.
 
 $$\hat\theta = \arg\min_\theta \sum_{i} \ell(\theta; z_i) + \frac{\lambda}{2}\lVert\theta\rVert^2 + b^\top\theta,
 \qquad b \sim \mathcal{N}(0, \sigma^2 I)$$
@@ -43,31 +45,57 @@ class BoundsView(PageView):
             x_range=Range1d(0, 1),
             y_range=Range1d(FLOOR, 0.2),
         )
-        tooltips = [("ε", "$x{0.000}"), ("log₁₀ δ", "$y{0.00}")]
-        self.lines = {name: add_curve(plot, self.source, "epsilon", name, tooltips) for name in self.state.bounds}
+        tooltips = [("ε", "@epsilon{0.000}"), ("log₁₀ δ", "@{%s}{0.00}")]
+        self.lines = {
+            name: add_curve(plot, self.source, "epsilon", name, [(a, b.replace("%s", name)) for a, b in tooltips])
+            for name in self.state.bounds
+        }
         self.delta_mark, self.epsilon_mark = (add_mark(plot, dimension) for dimension in ("width", "height"))
         plot.legend.click_policy = "hide"
-        plot.legend.location = "bottom_left"  # profiles fall from the upper left: this corner stays empty
         super().__init__(plot, **params)
         self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="bounds_notes")
-        self.state.param.watch(self._draw, [name for name in self.state.param if name not in ("name", "bounds")])
+        self.slow = Latest()
+        self.state.param.watch(self._draw, self.state.shared())
         self._draw()
 
     def _draw(self, *_):
         state = self.state
-        self.source.data = {name: column.to_numpy() for name, column in state.curves().items()}
-        summary = state.summary()
+        self._show(*state.readings(state.names(slow=False)))
+        if state.names(slow=True):
+            frozen = type(state)(**{name: getattr(state, name) for name in ("bounds", *state.shared())})
+            self.slow.request(lambda: frozen.readings(), lambda readings: self._show(*readings))
+
+    def _show(self, curves, summary):
+        """Draw what there is; the bounds that are not in `summary` are still being computed."""
+        state = self.state
+        nothing = np.full(len(curves), np.nan)
+        self.source.data = {name: np.asarray(curves.get(name, nothing)) for name in ("epsilon", *state.bounds)}
         refused = summary["refusal"][summary["refusal"] != ""]
         for name, line in self.lines.items():
             line.visible = name not in refused
-        self.delta_mark.location, self.epsilon_mark.location = np.log10(state.delta), state.epsilon
-        self.plot.x_range.update(start=0, end=state.epsilon_max)
-        self.plot.y_range.start = min(FLOOR, np.log10(state.delta) - 1)
-        self.readouts.show(_headline(summary, state), _cards(summary, state))
+        self._turn(upright=state.epsilon_upright)
+        self.readouts.show(_headline(summary, state) + _split(state), _cards(summary, state))
         reasons = refused.groupby(refused).groups.items()
         notes = " ".join(f"Hidden: {', '.join(names)}, because {_in_symbols(why)}." for why, names in reasons)
         self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
+
+    def _turn(self, *, upright):
+        """Put epsilon on one axis and log10 delta on the other."""
+        state, plot = self.state, self.plot
+        for name, line in self.lines.items():
+            line.glyph.update(x=name if upright else "epsilon", y="epsilon" if upright else name)
+        epsilon, delta = (plot.y_range, plot.x_range) if upright else (plot.x_range, plot.y_range)
+        epsilon.update(start=0, end=state.epsilon_max)
+        delta.update(start=min(FLOOR, np.log10(state.delta) - 1), end=0.2)
+        across, up = self.epsilon_mark, self.delta_mark
+        across.update(dimension="width" if upright else "height", location=state.epsilon)
+        up.update(dimension="height" if upright else "width", location=np.log10(state.delta))
+        plot.legend.location = "top_right" if upright else "bottom_left"  # the corner that the curves leave empty
+        plot.xaxis.axis_label, plot.yaxis.axis_label = ("log₁₀ δ", "ε") if upright else ("ε", "log₁₀ δ")
+        plot.title.text = (
+            "Promised ε (lower is better)" if upright else "Promised failure probability (lower is better)"
+        )
 
     def __panel__(self):
         state = self.state
@@ -91,9 +119,10 @@ class BoundsView(PageView):
         controls = pmui.Column(
             pmui.FlexBox(*presets),
             *(log_slider(state, name) for name in ("noise_std", "l2_reg", "smoothness", "lipschitz")),
+            switch(state, "monotone_loss"),
             pmui.Divider(sizing_mode="stretch_width"),
             *(log_slider(state, name) for name in ("delta", "epsilon", "epsilon_max")),
-            fit_axis,
+            pmui.Row(fit_axis, switch(state, "epsilon_upright")),
             sizing_mode="stretch_width",
         )
         return self.arrange(controls, self.notes)
@@ -114,18 +143,41 @@ def _in_symbols(reason):
 
 
 def _headline(summary, state):
-    best, lowest = summary["epsilon"].drop(LOWER_BOUND).idxmin(), summary.loc[LOWER_BOUND, "epsilon"]
+    proofs = summary["epsilon"].drop(list(LOWER_BOUNDS), errors="ignore")
+    best, lowest = proofs.idxmin(), summary.loc[LOWER_BOUND, "epsilon"]
     epsilon, ratio = summary.loc[best, ["epsilon", "ratio"]]
-    gap = f", <b>{rounded(ratio, up=True)} ×</b> the lower bound {rounded(lowest, up=False)}" if lowest > 0 else ""
+    gap = (
+        f", <b>{rounded(ratio, up=True)} ×</b> the Gaussian lower bound {rounded(lowest, up=False)}"
+        if lowest > 0
+        else ""
+    )
     return f"At δ = {state.delta:g} the best proof here, {best}, gives <b>ε = {rounded(epsilon, up=True)}</b>{gap}."
 
 
+def _split(state):
+    """The paper's epsilon in its three parts, a sentence."""
+    split = state.split()
+    if "Hockey-stick" not in split.index:
+        return ""
+    parts = split.loc["Hockey-stick"]
+    return (
+        f" <span class='detail'>The hockey-stick ε = {rounded(parts.sum(), up=True)} is {parts['jacobian']:.3g} for "
+        f"the loss's curvature, −log(1 − β/λ), + {parts['shift']:.3g} for the noise's shift, L²/2σ², "
+        f"{'+' if parts['noise'] >= 0 else '−'} {abs(parts['noise']):.3g} for its spread at this δ.</span>"
+    )
+
+
 def _cards(summary, state):
-    for name, row in summary.iterrows():
-        up, color = name != LOWER_BOUND, stroke(name).color
+    for name in state.bounds:
+        up, color = name not in LOWER_BOUNDS, stroke(name).color
+        if name not in summary.index:
+            yield Card(name, "…", "being computed", color)
+            continue
+        row = summary.loc[name]
         if row["refusal"]:
             yield Card(name, "–", "does not apply here", color)
             continue
-        ratio = f"{rounded(row['ratio'], up=True)} × the lower bound; " if up and np.isfinite(row["ratio"]) else ""
+        known = name != LOWER_BOUND and np.isfinite(row["ratio"])
+        ratio = f"{rounded(row['ratio'], up=up)} × the Gaussian; " if known else ""
         detail = f"{ratio}δ = {power_of_ten(row['log10_delta'], up=up)} at ε = {state.epsilon:g}"
         yield Card(name, f"ε = {rounded(row['epsilon'], up=up)}", detail, color)

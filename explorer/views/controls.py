@@ -1,4 +1,4 @@
-"""Controls of the pages: a slider on a logarithmic scale with the exact value beside it."""
+"""Controls of the pages: a slider on a logarithmic scale with the exact value beside it, and a switch."""
 
 import numpy as np
 import panel as pn
@@ -71,6 +71,15 @@ def log_slider(state, name):
     slider.param.watch(slide, "value")
     state.param.watch(follow, name)
     return pmui.Row(slider, field, sizing_mode="stretch_width", margin=(0, 0))
+
+
+def switch(state, name):
+    """A switch for a param.Boolean, with its label and doc."""
+    parameter = state.param[name]
+    control = pmui.Switch(label=parameter.label, description=parameter.doc, value=getattr(state, name))
+    control.param.watch(lambda event: setattr(state, name, event.new), "value")
+    state.param.watch(lambda event: setattr(control, "value", event.new), name)
+    return control
 
 
 def number_field(state, name):

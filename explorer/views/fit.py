@@ -73,7 +73,7 @@ class FitView(PageView):
         self.cancel_button = pmui.Button(
             label="Cancel", variant="outlined", disabled=True, on_click=lambda _: self.cancel()
         )
-        self.state.param.watch(self._forget, [name for name in self.state.param if name != "name"])
+        self.state.param.watch(self._forget, self.state.shared())
         self._forget()
 
     def cancel(self):
@@ -124,6 +124,7 @@ class FitView(PageView):
         redraw(self.pane)
 
     def _show(self, result, gradient_tol):
+        self.state.result = result
         self._follow(result.trace.to_numpy().tolist(), gradient_tol)
         self._say("error", result.refusal)
         self.readouts.show(_headline(result), _cards(result, gradient_tol))
@@ -131,6 +132,7 @@ class FitView(PageView):
     def _forget(self, *_):
         """A result is shown only beside the parameters that gave it."""
         self.cancel()
+        self.state.result = None
         self.threshold.location = self.state.gradient_tol
         self.source.data = dict(EMPTY)
         self.plot.x_range.update(start=0, end=10_000)

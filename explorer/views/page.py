@@ -3,16 +3,19 @@
 import panel as pn
 import panel_material_ui as pmui
 
+from explorer.views.exports import export_buttons
 from explorer.views.plotting import keep_sizes, set_projector
 from explorer.views.readouts import Readouts
 
 
 class PageView(pn.viewable.Viewer):
-    """Base of the pages; a subclass makes its plot, gives its introduction and calls `arrange` in `__panel__`.
+    """Base of the pages; a subclass sets its state, makes its plot, gives its introduction and calls `arrange` in
+    `__panel__`.
 
     Attributes
     ----------
     introduction : str, Markdown with $$display$$ formulas
+    state : PageState
     words : the introduction as a pane
     plot : Bokeh figure
     pane : the plot as a pane
@@ -44,7 +47,8 @@ class PageView(pn.viewable.Viewer):
         controls : Panel object, left
         below : Panel objects between the plot and the readouts, right
         """
-        picture = pmui.Column(self.pane, *below, self.readouts, sizing_mode="stretch_width")
+        tools = export_buttons(self.state, self.plot)
+        picture = pmui.Column(self.pane, *below, self.readouts, tools, sizing_mode="stretch_width")
         columns = pmui.Grid(
             pmui.Grid(controls, size={"xs": 12, "md": 4, "xl": 3}),
             pmui.Grid(picture, size={"xs": 12, "md": 8, "xl": 9}),

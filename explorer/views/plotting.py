@@ -19,10 +19,13 @@ STROKES = {
     "Kifer et al. 2012": Stroke("#E69F00", "2 4"),
     "RDP": Stroke("#56B4E9", "12 5"),
     "Hockey-stick": Stroke("#D55E00", "solid"),
+    "Refined": Stroke("#CC79A7", "8 3"),
+    "Tight": Stroke("#0072B2", "solid"),
+    "Attained lower bound": Stroke("#888888", "3 3"),
     "Gaussian lower bound": Stroke("#009E73", "12 4 2 4"),
     "gradient norm": Stroke("#56B4E9", "solid"),
 }
-SPARE = (Stroke("#CC79A7", "solid"), Stroke("#0072B2", "8 3"), Stroke("#F0E442", "3 3"), Stroke("#888888", "solid"))
+SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 MARK = "#888888"  # thresholds, and where values are read
 
 

@@ -23,7 +23,7 @@ def test_curves_are_the_accountants():
 def test_preset_sets_every_parameter_of_its_caption(name):
     state = BoundsState(noise_std=1.0, l2_reg=3.0, smoothness=0.3, lipschitz=0.7)
     state.apply_preset(name)
-    assert set(PRESETS[name]) == {"noise_std", "l2_reg", "smoothness", "lipschitz"}
+    assert set(PRESETS[name]) == {"noise_std", "l2_reg", "smoothness", "lipschitz", "monotone_loss"}
     for parameter, value in PRESETS[name].items():
         assert getattr(state, parameter) == value
     assert state.epsilon_max > state.summary()["epsilon"].max()  # every curve crosses delta inside the axis
@@ -40,7 +40,7 @@ def test_summary_reads_the_curves():
     state = BoundsState()
     summary = state.summary()
     assert list(summary.index) == list(BOUNDS)
-    assert summary.loc[LOWER_BOUND, "ratio"] == 1
+    assert summary.loc[LOWER_BOUND, "ratio"] == pytest.approx(1, rel=1e-9)
     assert (summary["ratio"] >= 1).all()
     assert summary.loc["Kifer et al. 2012", "epsilon"] == KiferBound(state.mechanism).epsilon(state.delta)
     at_epsilon = HockeyStickBound(state.mechanism).delta(state.epsilon)
@@ -57,6 +57,29 @@ def test_forbidden_combination_hides_the_curve_and_says_why():
     for name in ("Kifer et al. 2012", LOWER_BOUND):
         assert summary.loc[name, "refusal"] == ""
         assert curves[name].notna().all()
+
+
+@pytest.mark.parametrize("noise_std", [0.7, 5.0, 60.0])
+def test_slow_bounds_are_read_on_their_safe_side(noise_std):
+    """Their epsilon at delta comes from a grid: never too small for a proof, never too large for what is attained."""
+    state = BoundsState(noise_std=noise_std, l2_reg=5.0)
+    state.fit_axis()
+    granted, _ = state.proofs(state.names(slow=True))
+    summary = state.summary(state.names(slow=True))
+    for name, proof in granted.items():
+        exact, shown = float(proof.epsilon(state.delta)), summary.loc[name, "epsilon"]
+        assert shown == pytest.approx(exact, abs=1e-5 * state.epsilon_max)
+        assert (shown >= exact * (1 - 1e-9)) if name == "Tight" else (shown <= exact * (1 + 1e-9))
+
+
+def test_split_adds_up_to_the_papers_epsilon():
+    state = BoundsState(noise_std=10.0, l2_reg=5.0, smoothness=2.0)
+    split, summary = state.split(), state.summary(["RDP", "Hockey-stick"])
+    np.testing.assert_allclose(split.sum(axis=1), summary["epsilon"], rtol=1e-12)
+    np.testing.assert_allclose(split["jacobian"], -np.log(1 - 2 / 5))
+    np.testing.assert_allclose(split["shift"], 1 / 200)
+    assert (split["noise"] > 0).all()
+    assert BoundsState(l2_reg=0.5).split().empty
 
 
 @pytest.mark.parametrize("corner", ["low", "high"])

@@ -31,8 +31,8 @@ def test_preset_sets_every_parameter_of_its_caption(explorer, name):
         explorer.page.keyboard.press("ArrowRight")
         explorer.until(lambda s=symbol, b=before: explorer.field(s) != b)
     explorer.page.get_by_role("button", name=name).click()
-    for parameter, value in PRESETS[name].items():
-        explorer.until(lambda p=parameter, v=value: explorer.field(SYMBOLS[p]) == v)
+    for parameter, symbol in SYMBOLS.items():
+        explorer.until(lambda s=symbol, v=PRESETS[name][parameter]: explorer.field(s) == v)
     state = BoundsState()
     state.apply_preset(name)
     expected = state.curves()
@@ -58,6 +58,60 @@ def test_value_outside_the_bounds_is_refused_and_explained(explorer):
     field.fill("12.5")
     field.press("Enter")
     explorer.until(lambda: explorer.field("σ") == 12.5)
+
+
+def test_slow_curves_follow_and_are_never_of_other_parameters(explorer):
+    explorer.until(lambda: np.isfinite(explorer.data("bounds_curves", "Tight")).all())
+    slider = explorer.slider("σ")
+    slider.focus()
+    for _ in range(8):
+        explorer.page.keyboard.press("ArrowRight")
+    explorer.until(lambda: explorer.field("σ") > 6)
+    explorer.page.wait_for_timeout(1500)
+    explorer.until(lambda: np.isfinite(explorer.data("bounds_curves", "Attained lower bound")).all())
+    expected = BoundsState(noise_std=explorer.field("σ")).curves()
+    for name in ("Tight", "Attained lower bound", "Hockey-stick"):
+        np.testing.assert_allclose(explorer.data("bounds_curves", name), expected[name], rtol=1e-12)
+
+
+def test_a_link_restores_the_page(explorer, server):
+    page = explorer.page
+    explorer.slider("λ").focus()
+    page.keyboard.press("ArrowRight")
+    page.get_by_text("ε upright").click()
+    explorer.until(lambda: "epsilon_upright=1" in page.url and "l2_reg" in page.url)
+    shown = explorer.field("λ"), page.url
+    page.goto(f"{server}/?page=fit&epsilon=2.0&seed=7")
+    page.get_by_role("tab", name="Fit", selected=True).wait_for(timeout=60_000)
+    explorer.until(lambda: explorer.field("ε") == 2)
+    page.goto(shown[1])
+    explorer.slider("σ").wait_for(timeout=60_000)
+    explorer.until(lambda: explorer.field("λ") == shown[0])
+    expected = BoundsState(l2_reg=shown[0]).curves()["RDP"]
+    explorer.until(lambda: np.allclose(explorer.data("bounds_curves", "RDP"), expected, rtol=1e-12))
+    axis = page.evaluate("() => Bokeh.documents[0].get_model_by_name('bounds').left[0].axis_label")
+    assert axis == "ε"
+
+
+def test_a_bad_link_says_so_and_keeps_the_usual_value(explorer, server):
+    explorer.page.goto(f"{server}/?page=bounds&noise_std=lots&delta=0.001")
+    explorer.page.get_by_text("noise_std=lots cannot be").wait_for(timeout=60_000)
+    explorer.until(lambda: (explorer.field("σ"), explorer.field("δ")) == (5, 0.001))
+
+
+def test_numbers_and_pictures_to_take_along(explorer):
+    page = explorer.page
+    page.get_by_role("button", name="Copy as Python").click()
+    page.get_by_role("button", name="Copy", exact=True).click()
+    page.get_by_role("button", name="Copied").wait_for()
+    script = page.evaluate("() => Bokeh.documents[0].get_model_by_name('bounds_script').data.text[0]")
+    assert script == BoundsState().script()
+    page.keyboard.press("Escape")
+    for label, name, start in (("bounds.csv", "bounds.csv", b"epsilon,Kifer"), ("PNG", "bounds.png", b"\x89PNG")):
+        with page.expect_download() as download:
+            page.get_by_text(label, exact=True).click()
+        assert download.value.suggested_filename == name
+        assert download.value.path().read_bytes().startswith(start)
 
 
 def test_fit_shows_its_certificate_and_a_refusal_voids_it(explorer):

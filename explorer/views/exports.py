@@ -1,0 +1,110 @@
+"""What a visitor takes along: the page's numbers as a script or a table, its plot as a picture."""
+
+import io
+
+import panel as pn
+import panel_material_ui as pmui
+from bokeh.models import ColumnDataSource
+
+from explorer.views.plotting import in_session
+
+_COPY = """
+const text = source.data.text[0]
+const done = () => { button.data.label = 'Copied' }
+const select = () => {  // a page without https, or without leave, has no clipboard but this one
+  const field = document.createElement('textarea')
+  field.value = text
+  document.body.append(field)
+  field.select()
+  if (document.execCommand('copy')) done()
+  field.remove()
+}
+if (navigator.clipboard && window.isSecureContext) {
+  navigator.clipboard.writeText(text).then(done, select)
+} else {
+  select()
+}
+"""
+
+# Bokeh cannot export a plot of its SVG backend as PNG (its legend needs canvases): the browser draws the SVG instead.
+_PNG = """
+const save = (blob) => {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(blob)
+  link.download = plot.name + '.png'
+  link.click()
+}
+const draw = (image) => {
+  const scale = 2, canvas = document.createElement('canvas')
+  canvas.width = scale * image.width
+  canvas.height = scale * image.height
+  const context = canvas.getContext('2d')
+  context.fillStyle = getComputedStyle(document.body).backgroundColor
+  context.fillRect(0, 0, canvas.width, canvas.height)
+  context.scale(scale, scale)
+  context.drawImage(image, 0, 0)
+  canvas.toBlob(save, 'image/png')
+}
+Bokeh.index.find_one(plot).export('svg', true).to_blob().then((svg) => {
+  const image = new Image()
+  image.onload = () => draw(image)
+  image.src = URL.createObjectURL(svg)
+})
+"""
+
+
+def export_buttons(state, plot):
+    """Buttons for the script, the tables and the plot's PNG, and the dialog that shows the script.
+
+    The plot's own toolbar saves it as SVG.
+
+    Parameters
+    ----------
+    state : PageState
+    plot : Bokeh figure, whose name is the name of the files
+    """
+    source = ColumnDataSource({"text": [""]}, name=f"{plot.name}_script")
+    listing = pn.pane.HTML(sizing_mode="stretch_width", styles={"max-height": "60vh", "overflow": "auto"})
+    copy = pmui.Button(label="Copy", variant="contained", size="small")
+    copy.js_on_click(args={"source": source, "button": copy}, code=_COPY)
+    dialog = pmui.Dialog(
+        listing,
+        copy,
+        title="These numbers, in Python",
+        open=False,
+        width_option="lg",
+        show_close_button=True,
+        close_on_click=True,
+    )
+
+    def show_script(_):
+        text = state.script()
+        source.data = {"text": [text]}
+        copy.label = "Copy"
+        listing.object = f'<pre tabindex="0">{text.replace("&", "&amp;").replace("<", "&lt;")}</pre>'
+        # Panel's changes overtake Bokeh's within a callback: open in the next, when the text to copy has arrived.
+        pn.state.execute(lambda: dialog.param.update(open=True), schedule=in_session())
+
+    def table(name):
+        return io.BytesIO(state.tables()[name].to_csv(index=False).encode())
+
+    python = _button("Copy as Python", "a script that computes this page's numbers with the library alone.")
+    python.on_click(show_script)
+    picture = _button("PNG", "the plot as a picture. The plot's own save button gives SVG.")
+    picture.js_on_click(args={"plot": plot}, code=_PNG)
+    downloads = [
+        pmui.FileDownload(
+            callback=lambda name=name: table(name),
+            filename=f"{name}.csv",
+            label=f"{name}.csv",
+            variant="text",
+            size="small",
+        )
+        for name in state.table_names
+    ]
+    return pmui.FlexBox(python, *downloads, picture, dialog)
+
+
+def _button(label, description):
+    """A small button; a screen reader takes its tooltip for its name, so that starts with the label."""
+    return pmui.Button(label=label, description=f"{label}: {description}", variant="text", size="small")

@@ -1,0 +1,119 @@
+"""What every page's state can do: an address that restores it exactly, and a script that computes its numbers."""
+
+import contextlib
+import io
+
+import numpy as np
+import param
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from explorer.state.bounds import BoundsState
+from explorer.state.fit import FitState, run_fit
+
+STATES = [BoundsState, FitState]
+
+
+def values(parameter):
+    """Values that a parameter accepts."""
+    if isinstance(parameter, param.Boolean):
+        return st.booleans()
+    if isinstance(parameter, param.Integer):
+        return st.integers(*parameter.bounds)
+    return st.floats(*parameter.bounds)
+
+
+@pytest.mark.parametrize("kind", STATES)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_an_address_restores_every_parameter_exactly(kind, data):
+    chosen = {name: data.draw(values(kind.param[name])) for name in kind.shared()}
+    state, other = kind(**chosen), kind()
+    assert other.from_query(state.to_query()) == []
+    assert {name: getattr(other, name) for name in kind.shared()} == chosen
+    assert all(isinstance(text, str) for text in state.to_query().values())
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_defaults_have_an_empty_address_and_come_back_with_it(kind):
+    state = kind()
+    assert state.to_query() == {}
+    name = kind.shared()[0]
+    setattr(state, name, kind.param[name].bounds[1])
+    assert state.from_query({}) == []
+    assert getattr(state, name) == kind.param[name].default
+
+
+@pytest.mark.parametrize("kind", STATES)
+@given(text=st.text(max_size=60))
+@settings(max_examples=60)
+def test_whatever_an_address_says_the_state_stays_valid(kind, text):
+    for name in (*kind.shared(), "no_such_parameter"):
+        state = kind()
+        refused = state.from_query({name: text})
+        if refused:
+            assert refused == [f"{name}={text[:40]}"]
+            assert state.to_query() == {}
+        kind(**{n: getattr(state, n) for n in kind.shared()})
+
+
+@pytest.mark.parametrize(
+    ("kind", "query"),
+    [
+        (BoundsState, {"noise_std": "nan"}),
+        (BoundsState, {"noise_std": "inf"}),
+        (BoundsState, {"noise_std": "-1"}),
+        (BoundsState, {"noise_std": "1e9"}),
+        (BoundsState, {"noise_std": "five"}),
+        (BoundsState, {"monotone_loss": "True"}),
+        (BoundsState, {"bounds": "{}"}),
+        (FitState, {"seed": "1.5"}),
+        (FitState, {"seed": "99999999999999999999"}),
+        (FitState, {"result": "1"}),
+    ],
+)
+def test_a_bad_value_is_named_and_the_default_kept(kind, query):
+    state = kind()
+    ((name, text),) = query.items()
+    assert state.from_query({**query, "delta": "0.001"}) == [f"{name}={text}"]
+    assert state.to_query() == {"delta": "0.001"}
+
+
+def run(script):
+    """The variables that a script leaves, and what it prints."""
+    scope, printed = {}, io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(script, scope)
+    return scope, printed.getvalue()
+
+
+@pytest.mark.parametrize("parameters", [{}, {"noise_std": 10.0, "l2_reg": 0.5, "monotone_loss": True, "delta": 1e-7}])
+def test_script_of_the_bounds_page(parameters):
+    state = BoundsState(**parameters)
+    scope, printed = run(state.script())
+    curves, summary = state.readings()
+    np.testing.assert_array_equal(scope["epsilon"], curves["epsilon"])
+    for name, curve in scope["curves"].items():
+        np.testing.assert_array_equal(curve, curves[name])
+    assert set(scope["curves"]) == set(summary.index[summary["refusal"] == ""])
+    for name, row in summary.iterrows():
+        shown = next(line for line in printed.splitlines() if line.startswith(f"{name}: "))
+        assert row["refusal"] in shown
+        if not row["refusal"]:
+            assert float(shown.split()[-5]) == pytest.approx(row["epsilon"], abs=1e-5 * state.epsilon_max + 1e-9)
+
+
+def test_script_of_the_fit_page():
+    state = FitState(epsilon=2.0, seed=3)
+    scope, printed = run(state.script())
+    result = run_fit(**state.arguments())
+    assert scope["accuracy"] == result.accuracy
+    assert scope["model"].privacy_ == result.privacy
+    assert f"accuracy {result.accuracy:.4f}" in printed
+
+
+def test_tables_have_their_names():
+    for state in (BoundsState(), FitState()):
+        assert tuple(state.tables()) == state.table_names
+    assert FitState().tables()["fit_trace"].empty
