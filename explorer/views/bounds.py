@@ -4,10 +4,10 @@ import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
-from explorer.state.bounds import LOWER_BOUND, LOWER_BOUNDS, PRESETS, BoundsState
+from explorer.state.bounds import LOWER_BOUND, LOWER_BOUNDS, BoundsState
 from explorer.views.background import Latest
 from explorer.views.controls import log_slider, switch
-from explorer.views.page import PageView
+from explorer.views.page import PageView, symbol
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
 
@@ -99,16 +99,6 @@ class BoundsView(PageView):
 
     def __panel__(self):
         state = self.state
-        presets = [
-            pmui.Button(
-                label=name,
-                variant="outlined",
-                size="small",
-                description=f"{name}: {_symbols(values)}",
-                on_click=lambda _, name=name: state.apply_preset(name),
-            )
-            for name, values in PRESETS.items()
-        ]
         fit_axis = pmui.Button(
             label="Fit the axis",
             variant="outlined",
@@ -117,7 +107,7 @@ class BoundsView(PageView):
             on_click=lambda _: state.fit_axis(),
         )
         controls = pmui.Column(
-            pmui.FlexBox(*presets),
+            self.preset_buttons(),
             *(log_slider(state, name) for name in ("noise_std", "l2_reg", "smoothness", "lipschitz")),
             switch(state, "monotone_loss"),
             pmui.Divider(sizing_mode="stretch_width"),
@@ -128,17 +118,9 @@ class BoundsView(PageView):
         return self.arrange(controls, self.notes)
 
 
-def _symbol(name):
-    return BoundsState.param[name].label.split()[0]
-
-
-def _symbols(values):
-    return ", ".join(f"{_symbol(name)} = {value:g}" for name, value in values.items())
-
-
 def _in_symbols(reason):
     for name in ("l2_reg", "smoothness"):
-        reason = reason.replace(name, _symbol(name))
+        reason = reason.replace(name, symbol(BoundsState, name))
     return reason
 
 

@@ -39,6 +39,22 @@ class PageView(pn.viewable.Viewer):
             pane.styles = {"font-size": "22px" if on else "16px"}
         set_projector(self.plot, on)
 
+    def preset_buttons(self):
+        """A button for each preset of the state; its tooltip shows the values."""
+        return pmui.FlexBox(
+            *(
+                pmui.Button(
+                    label=name,
+                    variant="outlined",
+                    size="small",
+                    description=f"{name}: "
+                    + ", ".join(f"{symbol(self.state, k)} = {_shown(v)}" for k, v in values.items()),
+                    on_click=lambda _, name=name: self.state.apply_preset(name),
+                )
+                for name, values in self.state.presets.items()
+            )
+        )
+
     def arrange(self, controls, *below):
         """The whole page; on a narrow screen the two columns become one.
 
@@ -57,3 +73,14 @@ class PageView(pn.viewable.Viewer):
             sizing_mode="stretch_width",
         )
         return pmui.Column(self.words, columns, sizing_mode="stretch_width")
+
+
+def symbol(state, name):
+    """The Greek letter or first word of a parameter's label."""
+    return state.param[name].label.split()[0]
+
+
+def _shown(value):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
