@@ -1,14 +1,22 @@
 """The explorer as an app: `panel serve explorer/app.py`, or `python -m explorer`."""
 
+import unicodedata
+
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views import BoundsView, FitView
+from explorer.views import BoundsView, FitView, RenyiView
 from explorer.views.address import Address, query_of_session
 
 pn.extension("mathjax", notifications=True)
 
-PAGES = {"Bounds": BoundsView, "Fit": FitView}  # an address names a page in lower case
+PAGES = {"Bounds": BoundsView, "Rényi": RenyiView, "Fit": FitView}
+
+
+def slug(name):
+    """A page's name in an address: lower case, without accents and spaces."""
+    letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return letters.lower().replace(" ", "")
 
 
 def build():
@@ -16,7 +24,7 @@ def build():
     views = {name: view() for name, view in PAGES.items()}
     projector = pmui.Switch(label="Projector", description="Large type and thick lines.")
     tabs = pmui.Tabs(*views.items(), name="pages", sizing_mode="stretch_width", styles={"visibility": "hidden"})
-    address = Address({name.lower(): view.state for name, view in views.items()}, tabs)
+    address = Address({slug(name): view.state for name, view in views.items()}, tabs)
     refused = address.restore(query_of_session())
     page = pmui.Page(
         title="Objective perturbation explorer",

@@ -47,7 +47,7 @@ from explorer.accounting.selection import (
     SelectionRenyiBound,
     TruncatedNegativeBinomial,
 )
-from explorer.accounting.subsampling import poisson_subsampled_gaussian_rdp
+from explorer.accounting.subsampling import poisson_subsampled_gaussian_rdp, steepest_order
 from explorer.accounting.tight import TightBound
 
 bounds = (
@@ -109,4 +109,5 @@ __all__ = [
     "poisson_subsampled_losses",
     "profile_losses",
     "refined_losses",
+    "steepest_order",
 ]

@@ -114,8 +114,9 @@ def _best_inverse_hoelder(excess, s, kappa):
 
     def slope(w, c, excess):
         u = w * (1 - c)
-        v = 1 - u
-        rise = c / (v - c)  # log(1 - c/v) + c/(v - c) = rise - log1p(rise), about rise^2/2
+        # With v = 1 - u and rise = c/(v - c), log(1 - c/v) + c/(v - c) = rise - log1p(rise), about rise^2/2. The
+        # product (1 - w)(1 - c) is v - c without its cancellation, which would end at 0 where the bound is nearly void.
+        rise = c / ((1 - w) * (1 - c))
         gain = np.where(rise < 1e-4, rise**2 * (0.5 - rise / 3), rise - np.log1p(rise))
         return np.square(excess * s / u) - gain
 

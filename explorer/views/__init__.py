@@ -2,5 +2,6 @@
 
 from explorer.views.bounds import BoundsView
 from explorer.views.fit import FitView
+from explorer.views.renyi import RenyiView
 
-__all__ = ["BoundsView", "FitView"]
+__all__ = ["BoundsView", "FitView", "RenyiView"]

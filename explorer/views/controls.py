@@ -20,7 +20,7 @@ class LiveSlider(pmui.FloatSlider):
 
 
 def log_slider(state, name):
-    """A control for a positive param.Number with bounds: a logarithmic slider and a field for the exact value.
+    """A control for a positive param.Number or Integer with bounds: a logarithmic slider, a field for the exact value.
 
     Parameters
     ----------
@@ -54,7 +54,8 @@ def log_slider(state, name):
         if not linking:
             linking = True
             try:
-                setattr(state, name, float(np.clip(_rounded(10**event.new), *parameter.bounds)))
+                value = np.clip(_rounded(10**event.new), *parameter.bounds)
+                setattr(state, name, type(getattr(state, name))(value))
             finally:
                 linking = False
 

@@ -23,6 +23,11 @@ STROKES = {
     "Tight": Stroke("#0072B2", "solid"),
     "Attained lower bound": Stroke("#888888", "3 3"),
     "Gaussian lower bound": Stroke("#009E73", "12 4 2 4"),
+    "Normal": Stroke("#009E73", "12 4 2 4"),
+    "Half-normal": Stroke("#E69F00", "2 4"),
+    "Objective perturbation": Stroke("#56B4E9", "12 5"),
+    "Linearised": Stroke("#D55E00", "6 3 2 3 2 3"),
+    "DP-SGD": Stroke("#0072B2", "solid"),
     "gradient norm": Stroke("#56B4E9", "solid"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))

@@ -160,6 +160,20 @@ def test_the_best_hoelder_exponent_and_the_bound_without_it(s, kappa, excess):
     assert np.isfinite(best) == (2 * ((1 + excess) - 1) * kappa < 1)
 
 
+def test_linearised_bound_just_before_it_is_void():
+    """The search once met infinity minus infinity there and fell back to an exponent that is not the best."""
+    kappa, ratios = 0.025, {"sensitivity_ratio": 0.1, "curvature_ratio": 0.025}
+    alpha = 1 + (1 - np.array([1e-2, 1e-4, 1e-6])) / (2 * kappa)
+    with np.errstate(invalid="raise"):
+        best = linearised_rdp(alpha, **ratios)
+    inverse = [np.linspace(0, 1 - 2 * (a - 1) * kappa, 2001)[1:-1] for a in alpha]
+    fixed = [
+        min(linearised_rdp(a, hoelder_p=1 / u, **ratios) for u in us) for a, us in zip(alpha, inverse, strict=True)
+    ]
+    np.testing.assert_allclose(best, fixed, rtol=1e-3)
+    assert (best <= np.array(fixed) * (1 + 1e-9)).all()
+
+
 @pytest.mark.parametrize(("s", "kappa"), [(0.1, 0.05), (2.0, 0.2), (0.5, 3.0)])
 @pytest.mark.parametrize("alpha", [1 + 1e-9, 1.05, 1.15])
 def test_bound_without_hoelder_is_the_gaussian_integral(s, kappa, alpha):

@@ -9,7 +9,7 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.accounting import Mironov, PoissonSubsampledGaussian, PrivacyBound, RenyiBound, calibrate
+from explorer.accounting import Mironov, PoissonSubsampledGaussian, PrivacyBound, RenyiBound, calibrate, steepest_order
 from explorer.accounting.subsampling import _integer_log_excess, _minkowski, _real_log_excess
 from explorer.accounting.subsampling import poisson_subsampled_gaussian_rdp as rdp
 from tests.accounting.strategies import log_uniform
@@ -214,3 +214,29 @@ def test_absurd_noise(noise_multiplier, orders):
 def test_bad_arguments_of_the_divergence(arguments, message):
     with pytest.raises(ValueError, match=message):
         rdp(2, noise_multiplier=arguments[0], sampling_rate=arguments[1])
+
+
+@pytest.mark.parametrize("sampling_rate", [1e-4, 0.01, 0.1, 0.5, 0.95])
+@pytest.mark.parametrize("noise_multiplier", [0.3, 1.0, 20.0])
+def test_the_steepest_order_is_steepest(noise_multiplier, sampling_rate):
+    ratios = {"noise_multiplier": noise_multiplier, "sampling_rate": sampling_rate}
+    order, growth = steepest_order(**ratios)
+
+    def slopes(log_alpha):
+        return np.diff(np.log(rdp(np.exp(log_alpha), **ratios))) / np.diff(log_alpha)
+
+    everywhere = np.linspace(0, np.log1p(30 * noise_multiplier**2 * max(-np.log(sampling_rate), 1)), 3001)
+    near = np.clip(np.log(order) + np.linspace(-0.1, 0.1, 3) / growth, 0, None)
+    assert growth > 1
+    assert growth >= slopes(everywhere).max() * (1 - 1e-6)
+    assert growth == pytest.approx(slopes(np.unique(near)).max(), rel=0.05)
+    if sampling_rate <= 0.01 and noise_multiplier >= 1:  # where the rare draw's moment overtakes 1
+        assert order - 1 == pytest.approx(-2 * noise_multiplier**2 * np.log(sampling_rate), rel=0.05)
+
+
+def test_nothing_leaps_without_sampling():
+    order, growth = steepest_order(noise_multiplier=2.0, sampling_rate=1.0)
+    assert np.isnan(order)
+    assert growth == 1
+    with pytest.raises(ValueError, match="sampling_rate must be inside"):
+        steepest_order(noise_multiplier=2.0, sampling_rate=0.0)

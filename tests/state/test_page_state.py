@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from explorer.state.bounds import BoundsState
 from explorer.state.fit import FitState, run_fit
+from explorer.state.renyi import RenyiState
 
-STATES = [BoundsState, FitState]
+STATES = [BoundsState, FitState, RenyiState]
 
 
 def values(parameter):
@@ -113,7 +114,23 @@ def test_script_of_the_fit_page():
     assert f"accuracy {result.accuracy:.4f}" in printed
 
 
+@pytest.mark.parametrize("parameters", [{}, {"l2_reg": 0.2, "show_dp_sgd": False, "alpha": 3.5, "alpha_max": 40.0}])
+def test_script_of_the_renyi_page(parameters):
+    state = RenyiState(**parameters)
+    scope, printed = run(state.script())
+    curves, summary = state.curves(), state.summary()
+    np.testing.assert_array_equal(scope["alpha"], curves["alpha"])
+    for name, curve in scope["curves"].items():
+        np.testing.assert_array_equal(curve, curves[name])
+    assert set(scope["curves"]) == set(summary.index[summary["refusal"] == ""])
+    for name, epsilon in summary["epsilon"].dropna().items():
+        assert f"{name}: epsilon = {epsilon:.6g} at alpha = {state.alpha}" in printed
+    assert ("growth" in scope) == state.show_dp_sgd
+    if state.show_dp_sgd:
+        assert (scope["order"], scope["growth"]) == (state.leap().order, state.leap().growth)
+
+
 def test_tables_have_their_names():
-    for state in (BoundsState(), FitState()):
+    for state in (BoundsState(), FitState(), RenyiState()):
         assert tuple(state.tables()) == state.table_names
     assert FitState().tables()["fit_trace"].empty

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.state.bounds import PRESETS, BoundsState
+from explorer.state.renyi import RenyiState
 
 SYMBOLS = {"noise_std": "σ", "l2_reg": "λ", "smoothness": "β", "lipschitz": "L"}
 
@@ -112,6 +113,27 @@ def test_numbers_and_pictures_to_take_along(explorer):
             page.get_by_text(label, exact=True).click()
         assert download.value.suggested_filename == name
         assert download.value.path().read_bytes().startswith(start)
+
+
+def test_renyi_page_draws_and_reads_its_state(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=renyi&alpha_max=300.0")
+    page.get_by_role("tab", name="Rényi", selected=True).wait_for(timeout=60_000)
+    for symbol in ("σ", "α", "T"):
+        before = explorer.field(symbol)
+        explorer.slider(symbol).focus()
+        for _ in range(5):
+            page.keyboard.press("ArrowRight")
+        explorer.until(lambda s=symbol, b=before: explorer.field(s) > b)
+    explorer.page.wait_for_timeout(500)
+    state = RenyiState(
+        noise_std=explorer.field("σ"), alpha=explorer.field("α"), steps=int(explorer.field("T")), alpha_max=300.0
+    )
+    expected = state.curves()
+    for name in ("Normal", "Refined", "DP-SGD"):
+        explorer.until(lambda n=name: np.allclose(explorer.data("renyi_curves", n), expected[n], rtol=1e-12))
+    explorer.until(lambda: np.allclose(explorer.data("renyi_leap", "epsilon"), [state.leap().epsilon], rtol=1e-12))
+    page.get_by_text(f"At α = {state.alpha:g} the best proof here").wait_for()
 
 
 def test_fit_shows_its_certificate_and_a_refusal_voids_it(explorer):
