@@ -30,6 +30,7 @@ PRESET_NOTE = (
 )
 
 LEAP = "DP-SGD grows fastest"
+LEGEND_ROOM = 0.5  # above the curves, which leave no corner empty; as a part of their height
 
 DETAILS = {
     NORMAL: "Gaussian noise alone: no proof is below",
@@ -80,20 +81,12 @@ class RenyiView(PageView):
             color=stroke(DP_SGD).color,
         )
         self.alpha_mark = add_mark(plot, "height")
-        legend = plot.legend[0]
-        legend.update(click_policy="hide", location="center", orientation="horizontal")
-        plot.add_layout(legend, "below")  # inside, seven entries would cover curves
+        plot.legend.update(click_policy="hide", location="top_left", orientation="horizontal", ncols=2)
         super().__init__(plot, **params)
         self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="renyi_notes")
         self.slow, self.known = Latest(), (None, None, None)
         self.state.param.watch(self._draw, self.state.shared())
         self._draw()
-
-    def set_projector(self, on):
-        """Draw for the last row of a lecture room, or for a desk, the legend in as many columns as fit."""
-        super().set_projector(on)
-        self.plot.legend[0].ncols = 2 if on else 3
-        self.plot.height += 160 if on else 80
 
     def _wanted(self):
         """What DP-SGD's curve and its leap depend on."""
@@ -142,7 +135,7 @@ class RenyiView(PageView):
         if key is not None:  # else the range would jump back and forth
             decades = np.log10(drawn[list(NAMES)])
             low, high = np.floor(np.nanmin(decades)), np.ceil(np.nanmax(decades))
-            self.plot.y_range.update(start=10.0**low, end=10.0**high)
+            self.plot.y_range.update(start=10.0**low, end=10.0 ** (high + LEGEND_ROOM * (high - low)))
         self.readouts.show(_headline(summary, state) + _leap(leap, state), _cards(summary, state))
         reasons = refused.groupby(refused).groups.items()
         notes = " ".join(f"Hidden: {', '.join(names)}, because {_in_symbols(why)}." for why, names in reasons)
