@@ -3,12 +3,12 @@
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views import BoundsView, FitView
+from explorer.views import BoundsView, CompositionView, FitView
 from explorer.views.address import Address, query_of_session
 
 pn.extension("mathjax", notifications=True)
 
-PAGES = {"Bounds": BoundsView, "Fit": FitView}  # an address names a page in lower case
+PAGES = {"Bounds": BoundsView, "Composition": CompositionView, "Fit": FitView}  # an address names a page in lower case
 
 
 def build():

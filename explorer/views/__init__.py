@@ -1,6 +1,7 @@
 """One pn.viewable.Viewer per page: draws its state. No mathematics."""
 
 from explorer.views.bounds import BoundsView
+from explorer.views.composition import CompositionView
 from explorer.views.fit import FitView
 
-__all__ = ["BoundsView", "FitView"]
+__all__ = ["BoundsView", "CompositionView", "FitView"]
