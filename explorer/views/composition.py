@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import panel as pn
 import panel_material_ui as pmui
 from bokeh.models import (
     Band,
@@ -18,7 +19,7 @@ from explorer.state.composition import COMPOSED, LOWER_BOUND, SLOW, CompositionS
 from explorer.views.background import Latest
 from explorer.views.controls import log_slider, switch
 from explorer.views.page import PageView, symbol
-from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
+from explorer.views.plotting import add_curve, add_mark, curve_figure, in_session, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
 
 INTRODUCTION = r"""
@@ -48,19 +49,23 @@ class CompositionView(PageView):
 
     def __init__(self, state=None, **params):
         self.state = state or CompositionState()
+        self.known, self.refused = {}, {}  # readings by (name, k), and reasons by name
         self.source = ColumnDataSource(self._columns(), name="composition_curves")
         plot = curve_figure(
             name="composition",
             title="",
-            x_label="k, runs on the same data",
+            x_label="k, runs on the same data (computed at the points)",
             y_label="",
             x_axis_type="log",
             x_range=Range1d(0.9, 1100),
             y_range=Range1d(-2, 3),
         )
-        self.lines, self.bands = {}, {}
+        self.lines, self.marks, self.bands = {}, {}, {}
         for name in ALL:
             self.lines[name] = add_curve(plot, self.source, "k", name, [("k", "@k"), ("", f"@{{{name} text}}")])
+            self.marks[name] = plot.scatter(
+                "k", name, source=self.source, size=7, color=stroke(name).color, legend_label=name
+            )
             self.bands[name] = Band(
                 base="k",
                 lower=f"{name} low",
@@ -79,21 +84,35 @@ class CompositionView(PageView):
         super().__init__(plot, **params)
         self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="composition_notes")
         self.progress = pmui.LinearProgress(value=0, variant="determinate", visible=False, sizing_mode="stretch_width")
-        self.known, self.refused = {}, {}
         self.quick, self.slow = Latest(), Latest()
         self.state.param.watch(self._draw, self.state.shared())
+        self._loaded = not in_session()
         self._draw()
+        if not self._loaded:  # what finishes before the browser has the page can be lost on the way there (panel 1.9)
+            pn.state.onload(self._start)
+
+    def _start(self):
+        self._loaded = True
+        self._draw()
+
+    def stop(self):
+        """Compute no more than what is being computed."""
+        self.known = {}
+        for latest in (self.quick, self.slow):
+            latest.forget()
 
     def _draw(self, *_):
         """Forget every number, then compute those of the current parameters: the chosen k and the ends first."""
         state = self.state
         frozen = type(state)(**{name: getattr(state, name) for name in state.shared()})
-        self.known, self.refused = {}, frozen.refusals()
-        runs = list(dict.fromkeys((frozen.uses, 1, 1000, *frozen.runs())))
+        self.stop()
+        self.refused = frozen.refusals()
+        runs = frozen.runs()
+        runs = dict.fromkeys((frozen.uses, runs[0], runs[-1], *runs))
         names = [name for name in frozen.names() if name not in self.refused]
-        for latest in (self.quick, self.slow):
-            latest.forget()
         self._show()
+        if not self._loaded:
+            return
         for latest, chosen in ((self.quick, {*names} - {SLOW}), (self.slow, {*names} & {SLOW})):
             self._compute(frozen, latest, [(name, k) for k in runs for name in names if name in chosen])
 
@@ -117,9 +136,8 @@ class CompositionView(PageView):
         state = self.state
         runs = state.runs()
         columns = {"k": np.array(runs, float)}
-        known = getattr(self, "known", {})
         for name in ALL:
-            readings = [known.get((name, k)) for k in runs]
+            readings = [self.known.get((name, k)) for k in runs]
             low, high = (np.array([_height(r, state.delta_upright, end) for r in readings]) for end in (0, 1))
             columns[name] = low if name == LOWER_BOUND else high
             columns[f"{name} low"] = high if name == LOWER_BOUND else np.where(np.isnan(low), high, low)
@@ -132,13 +150,18 @@ class CompositionView(PageView):
         self.source.data = self._columns()
         shown = [name for name in state.names() if name not in self.refused]
         for name in ALL:
-            self.lines[name].visible = self.bands[name].visible = name in shown
+            for drawn in (self.lines, self.marks, self.bands):
+                drawn[name].visible = name in shown
         self.mark.location = state.uses
         self._upright(shown)
         done, total = len(self.known), len(shown) * len(state.runs())
         self.progress.param.update(value=int(100 * done / total), visible=done < total)
         self.readouts.show(_headline(self.known, state), _cards(self.known, self.refused, state))
-        notes = [f"{name} is hidden: {_in_symbols(reason)}." for name, reason in self.refused.items()]
+        notes = [
+            f"Hidden: {', '.join(name for name, why in self.refused.items() if why == reason)}, "
+            f"because {_in_symbols(reason)}."
+            for reason in dict.fromkeys(self.refused.values())
+        ]
         if done < total:
             notes.append(f"Computing: {done} of {total} points are there.")
         self.notes.param.update(object=" ".join(notes), visible=bool(notes))
@@ -147,12 +170,12 @@ class CompositionView(PageView):
     def _upright(self, shown):
         """The upright axis: epsilon on a logarithmic scale, or log10 delta."""
         state, plot = self.state, self.plot
+        plot.legend.location = "top_left"  # every curve rises
         if state.delta_upright:
             plot.y_range.update(start=FLOOR, end=0.2)
             plot.yaxis.ticker, plot.yaxis.formatter = BasicTicker(), BasicTickFormatter()
             plot.yaxis.axis_label = "log₁₀ δ"
             plot.title.text = f"Failure probability promised for ε = {state.epsilon:g} (lower is better)"
-            plot.legend.location = "bottom_right"
             return
         heights = np.concatenate([self.source.data[name] for name in shown])
         if np.isfinite(heights).any():
@@ -164,10 +187,11 @@ class CompositionView(PageView):
         plot.yaxis.formatter = CustomJSTickFormatter(code="return String(Number((10 ** tick).toPrecision(3)))")
         plot.yaxis.axis_label = "ε"
         plot.title.text = f"ε promised at δ = {state.delta:g} (lower is better)"
-        plot.legend.location = "top_left"
 
     def __panel__(self):
         state = self.state
+        if in_session():
+            pn.state.on_session_destroyed(lambda _: self.stop())
         controls = pmui.Column(
             self.preset_buttons(),
             *(log_slider(state, name) for name in ("uses", "sampling_rate")),
@@ -207,19 +231,21 @@ def _in_symbols(reason):
 
 
 def _spoken(name, reading, state):
-    """A reading as hovers and cards say it: the safe end of what is drawn."""
+    """What a hover says of a point: the safe end of what is drawn."""
     if reading is None:
         return ""
-    up = name != LOWER_BOUND
     if state.delta_upright:
-        log10_delta = reading.log10_delta if up else reading.log10_delta_low
-        return f"δ {'≤' if up else '≥'} {_delta(log10_delta, up=up)} at ε = {state.epsilon:g}"
+        return _said_delta(name, reading, state)
+    up = name != LOWER_BOUND
     epsilon = reading.epsilon if up else reading.epsilon_low
     return f"ε {'≤' if up else '≥'} {rounded(epsilon, up=up, digits=4)} at δ = {state.delta:g}"
 
 
-def _delta(log10_delta, *, up):
-    return power_of_ten(log10_delta, up=up) if np.isfinite(log10_delta) else "0"
+def _said_delta(name, reading, state):
+    up = name != LOWER_BOUND
+    log10_delta = reading.log10_delta if up else reading.log10_delta_low
+    delta = power_of_ten(log10_delta, up=up) if np.isfinite(log10_delta) else "0"
+    return f"δ {'≤' if up else '≥'} {delta} at ε = {state.epsilon:g}"
 
 
 def _headline(known, state):
@@ -249,8 +275,7 @@ def _cards(known, refused, state):
             yield Card(name, "…", "being computed", color)
             continue
         epsilon = reading.epsilon if up else reading.epsilon_low
-        log10_delta = reading.log10_delta if up else reading.log10_delta_low
-        detail = f"δ = {_delta(log10_delta, up=up)} at ε = {state.epsilon:g}"
+        detail = _said_delta(name, reading, state)
         width = reading.epsilon - reading.epsilon_low
         if width > 0:
             low, high = rounded(reading.epsilon_low, up=False, digits=7), rounded(reading.epsilon, up=True, digits=7)

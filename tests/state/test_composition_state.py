@@ -124,6 +124,6 @@ def test_view_draws_the_readings_and_hides_what_is_refused():
     state.param.update(l2_reg=0.5, delta_upright=True)
     assert not view.lines["Hockey-stick"].visible
     assert "does not apply here" in view.readouts.object
-    assert "λ must exceed β" in view.notes.object
+    assert "Hidden: RDP, Hockey-stick, because λ must exceed β" in view.notes.object
     expected = [state.reading("Refined", k).log10_delta for k in state.runs()]
     np.testing.assert_allclose(view.source.data["Refined"], expected, rtol=1e-12)
