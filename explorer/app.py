@@ -5,12 +5,12 @@ import unicodedata
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views import BoundsView, FitView, RenyiView
+from explorer.views import BoundsView, CompositionView, FitView, RenyiView
 from explorer.views.address import Address, query_of_session
 
 pn.extension("mathjax", notifications=True)
 
-PAGES = {"Bounds": BoundsView, "Rényi": RenyiView, "Fit": FitView}
+PAGES = {"Bounds": BoundsView, "Rényi": RenyiView, "Composition": CompositionView, "Fit": FitView}
 
 
 def slug(name):

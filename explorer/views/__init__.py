@@ -1,7 +1,8 @@
 """One pn.viewable.Viewer per page: draws its state. No mathematics."""
 
 from explorer.views.bounds import BoundsView
+from explorer.views.composition import CompositionView
 from explorer.views.fit import FitView
 from explorer.views.renyi import RenyiView
 
-__all__ = ["BoundsView", "FitView", "RenyiView"]
+__all__ = ["BoundsView", "CompositionView", "FitView", "RenyiView"]

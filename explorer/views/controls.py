@@ -3,6 +3,7 @@
 import numpy as np
 import panel as pn
 import panel_material_ui as pmui
+import param
 
 STEPS = 200  # positions of a slider, from its lowest to its highest value
 
@@ -20,7 +21,7 @@ class LiveSlider(pmui.FloatSlider):
 
 
 def log_slider(state, name):
-    """A control for a positive param.Number or Integer with bounds: a logarithmic slider, a field for the exact value.
+    """A control for a positive param.Number or Integer with bounds: a logarithmic slider, and a field for the value.
 
     Parameters
     ----------
@@ -32,6 +33,7 @@ def log_slider(state, name):
     pmui.Row of the slider and the field
     """
     parameter = state.param[name]
+    kind = round if isinstance(parameter, param.Integer) else float
     low, high = np.log10(parameter.bounds)
     slider = LiveSlider(
         label=parameter.label,
@@ -54,8 +56,7 @@ def log_slider(state, name):
         if not linking:
             linking = True
             try:
-                value = np.clip(_rounded(10**event.new), *parameter.bounds)
-                setattr(state, name, type(getattr(state, name))(value))
+                setattr(state, name, kind(np.clip(_rounded(10**event.new), *parameter.bounds)))
             finally:
                 linking = False
 

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.state import composition
 from explorer.state.bounds import BoundsState
+from explorer.state.composition import CompositionState
 from explorer.state.fit import FitState, run_fit
 from explorer.state.renyi import RenyiState
 
-STATES = [BoundsState, FitState, RenyiState]
+STATES = [BoundsState, CompositionState, FitState, RenyiState]
 
 
 def values(parameter):
@@ -69,6 +71,8 @@ def test_whatever_an_address_says_the_state_stays_valid(kind, text):
         (BoundsState, {"noise_std": "five"}),
         (BoundsState, {"monotone_loss": "True"}),
         (BoundsState, {"bounds": "{}"}),
+        (CompositionState, {"sampling_rate": "0"}),
+        (CompositionState, {"uses": "2000"}),
         (FitState, {"seed": "1.5"}),
         (FitState, {"seed": "99999999999999999999"}),
         (FitState, {"result": "1"}),
@@ -105,6 +109,23 @@ def test_script_of_the_bounds_page(parameters):
             assert float(shown.split()[-5]) == pytest.approx(row["epsilon"], abs=1e-5 * state.epsilon_max + 1e-9)
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [{"uses": 7, "delta": 1e-6}, {"l2_reg": 0.5, "monotone_loss": True}, {"sampling_rate": 0.2, "uses": 50}],
+)
+def test_script_of_the_composition_page(parameters, monkeypatch):
+    monkeypatch.setattr(composition, "RUNS", (1, 20))  # as right as with all of them, in less time
+    state = CompositionState(**parameters)
+    scope, printed = run(state.script())
+    assert tuple(scope["runs"]) == state.runs()
+    assert set(scope["curves"]) == set(state.names()) - set(state.refusals())
+    for name, curve in scope["curves"].items():
+        readings = [state.reading(name, k) for k in state.runs()]
+        assert [(float(low), float(high)) for low, high in curve] == [(r.epsilon_low, r.epsilon) for r in readings]
+        chosen = state.reading(name, state.uses)
+        assert f"{name}: epsilon from {chosen.epsilon_low:.6f} to {chosen.epsilon:.6f} at" in printed
+
+
 def test_script_of_the_fit_page():
     state = FitState(epsilon=2.0, seed=3)
     scope, printed = run(state.script())
@@ -131,6 +152,6 @@ def test_script_of_the_renyi_page(parameters):
 
 
 def test_tables_have_their_names():
-    for state in (BoundsState(), FitState(), RenyiState()):
+    for state in (BoundsState(), CompositionState(), FitState(), RenyiState()):
         assert tuple(state.tables()) == state.table_names
     assert FitState().tables()["fit_trace"].empty

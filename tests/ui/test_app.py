@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.state.bounds import PRESETS, BoundsState
+from explorer.state.composition import CompositionState
 from explorer.state.renyi import RenyiState
 
 SYMBOLS = {"noise_std": "σ", "l2_reg": "λ", "smoothness": "β", "lipschitz": "L"}
@@ -134,6 +135,20 @@ def test_renyi_page_draws_and_reads_its_state(explorer, server):
         explorer.until(lambda n=name: np.allclose(explorer.data("renyi_curves", n), expected[n], rtol=1e-12))
     explorer.until(lambda: np.allclose(explorer.data("renyi_leap", "epsilon"), [state.leap().epsilon], rtol=1e-12))
     page.get_by_text(f"At α = {state.alpha:g} the best proof here").wait_for()
+
+
+def test_composition_follows_the_slider_when_it_is_computed(explorer, server):
+    explorer.page.goto(f"{server}/?page=composition&uses=20")
+    explorer.page.get_by_role("tab", name="Composition", selected=True).wait_for(timeout=60_000)
+    explorer.slider("λ").focus()
+    explorer.page.keyboard.press("ArrowRight")
+    explorer.until(lambda: explorer.field("λ") > 10)
+    explorer.until(lambda: "l2_reg" in explorer.page.url)
+    explorer.until(lambda: np.isfinite(explorer.data("composition_curves", "Refined")).all())
+    state = CompositionState(l2_reg=explorer.field("λ"), uses=20)
+    for end, column in (("epsilon", "Refined"), ("epsilon_low", "Refined low")):
+        expected = [np.log10(getattr(state.reading("Refined", k), end)) for k in state.runs()]
+        np.testing.assert_allclose(explorer.data("composition_curves", column), expected, rtol=1e-12)
 
 
 def test_fit_shows_its_certificate_and_a_refusal_voids_it(explorer):

@@ -1,0 +1,283 @@
+"""The Composition page: what k runs on the same data cost, by Renyi divergences and by privacy loss distributions."""
+
+import time
+
+import numpy as np
+import panel as pn
+import panel_material_ui as pmui
+from bokeh.models import (
+    Band,
+    BasicTicker,
+    BasicTickFormatter,
+    ColumnDataSource,
+    CustomJSTickFormatter,
+    FixedTicker,
+    Range1d,
+)
+
+from explorer.state.composition import COMPOSED, LOWER_BOUND, SLOW, CompositionState
+from explorer.views.background import Latest
+from explorer.views.controls import log_slider, switch
+from explorer.views.page import PageView, symbol
+from explorer.views.plotting import add_curve, add_mark, curve_figure, in_session, redraw, stroke
+from explorer.views.readouts import Card, power_of_ten, rounded
+
+INTRODUCTION = r"""
+Training again on the same records reveals a little more each time. What do **k runs** cost together? Adding up the
+Rényi divergences of the runs is quick; adding up their **privacy losses** ω as random numbers is sharper, and is
+computed here **between two certified ends** (the band, far thinner than the line: its width is in the readouts).
+**Lower is a better proof**; none can go below the Gaussian lower bound.
+
+$$\delta_k(\varepsilon) = \mathbb{E}\bigl[1 - e^{\varepsilon - (\omega_1 + \dots + \omega_k)}\bigr]_+$$
+"""
+
+FLOOR = -12.0  # log10 delta at the foot of the plot
+TURN_SECONDS = 0.2  # what is known is drawn this often while the rest is computed
+ALL = ("RDP", *COMPOSED, LOWER_BOUND)
+TICKS = np.log10(np.outer(10.0 ** np.arange(-9, 7), [1, 2, 5])).ravel()
+
+
+class CompositionView(PageView):
+    """The Composition page as a Panel object, for the app and for a notebook cell.
+
+    Parameters
+    ----------
+    state : CompositionState or None for a new one
+    """
+
+    introduction = INTRODUCTION
+
+    def __init__(self, state=None, **params):
+        self.state = state or CompositionState()
+        self.known, self.refused = {}, {}  # readings by (name, k), and reasons by name
+        self.source = ColumnDataSource(self._columns(), name="composition_curves")
+        plot = curve_figure(
+            name="composition",
+            title="",
+            x_label="k, runs on the same data (computed at the points)",
+            y_label="",
+            x_axis_type="log",
+            x_range=Range1d(0.9, 1100),
+            y_range=Range1d(-2, 3),
+        )
+        self.lines, self.marks, self.bands = {}, {}, {}
+        for name in ALL:
+            self.lines[name] = add_curve(plot, self.source, "k", name, [("k", "@k"), ("", f"@{{{name} text}}")])
+            self.marks[name] = plot.scatter(
+                "k", name, source=self.source, size=7, color=stroke(name).color, legend_label=name
+            )
+            self.bands[name] = Band(
+                base="k",
+                lower=f"{name} low",
+                upper=name,
+                source=self.source,
+                fill_color=stroke(name).color,
+                fill_alpha=0.4,
+                line_alpha=0,
+                level="underlay",
+            )
+            plot.add_layout(self.bands[name])
+            self.lines[name].js_link("visible", self.bands[name], "visible")
+        self.mark = add_mark(plot, "height")
+        plot.xaxis.ticker = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+        plot.legend.click_policy = "hide"
+        super().__init__(plot, **params)
+        self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="composition_notes")
+        self.progress = pmui.LinearProgress(value=0, variant="determinate", visible=False, sizing_mode="stretch_width")
+        self.quick, self.slow = Latest(), Latest()
+        self.state.param.watch(self._draw, self.state.shared())
+        self._loaded = not in_session()
+        self._draw()
+        if not self._loaded:  # what finishes before the browser has the page can be lost on the way there (panel 1.9)
+            pn.state.onload(self._start)
+
+    def _start(self):
+        self._loaded = True
+        self._draw()
+
+    def stop(self):
+        """Compute no more than what is being computed."""
+        self.known = {}
+        for latest in (self.quick, self.slow):
+            latest.forget()
+
+    def _draw(self, *_):
+        """Forget every number, then compute those of the current parameters: the chosen k and the ends first."""
+        state = self.state
+        frozen = type(state)(**{name: getattr(state, name) for name in state.shared()})
+        self.stop()
+        self.refused = frozen.refusals()
+        runs = frozen.runs()
+        runs = dict.fromkeys((frozen.uses, runs[0], runs[-1], *runs))
+        names = [name for name in frozen.names() if name not in self.refused]
+        self._show()
+        if not self._loaded:
+            return
+        for latest, chosen in ((self.quick, {*names} - {SLOW}), (self.slow, {*names} & {SLOW})):
+            self._compute(frozen, latest, [(name, k) for k in runs for name in names if name in chosen])
+
+    def _compute(self, state, latest, pending):
+        """Ask for some of the pending readings, and when they are shown for the rest; a newer request ends this."""
+        if not pending:
+            return
+        known = self.known
+
+        def show(readings):
+            if self.known is not known:  # the parameters moved between the computation and the document's lock
+                return
+            known.update(readings)
+            self._show()
+            self._compute(state, latest, pending[len(readings) :])
+
+        latest.request(lambda: _some(state, pending), show)
+
+    def _columns(self):
+        """Columns of the plot: log10 of what is upright, nan where it is not known."""
+        state = self.state
+        runs = state.runs()
+        columns = {"k": np.array(runs, float)}
+        for name in ALL:
+            readings = [self.known.get((name, k)) for k in runs]
+            low, high = (np.array([_height(r, state.delta_upright, end) for r in readings]) for end in (0, 1))
+            columns[name] = low if name == LOWER_BOUND else high
+            columns[f"{name} low"] = high if name == LOWER_BOUND else np.where(np.isnan(low), high, low)
+            columns[f"{name} text"] = [_spoken(name, r, state) for r in readings]
+        return columns
+
+    def _show(self):
+        """Draw what is known; all of it belongs to the current parameters."""
+        state = self.state
+        self.source.data = self._columns()
+        shown = [name for name in state.names() if name not in self.refused]
+        for name in ALL:
+            for drawn in (self.lines, self.marks, self.bands):
+                drawn[name].visible = name in shown
+        self.mark.location = state.uses
+        self._upright(shown)
+        done, total = len(self.known), len(shown) * len(state.runs())
+        self.progress.param.update(value=int(100 * done / total), visible=done < total)
+        self.readouts.show(_headline(self.known, state), _cards(self.known, self.refused, state))
+        notes = [
+            f"Hidden: {', '.join(name for name, why in self.refused.items() if why == reason)}, "
+            f"because {_in_symbols(reason)}."
+            for reason in dict.fromkeys(self.refused.values())
+        ]
+        if done < total:
+            notes.append(f"Computing: {done} of {total} points are there.")
+        self.notes.param.update(object=" ".join(notes), visible=bool(notes))
+        redraw(self.pane)
+
+    def _upright(self, shown):
+        """The upright axis: epsilon on a logarithmic scale, or log10 delta."""
+        state, plot = self.state, self.plot
+        plot.legend.location = "top_left"  # every curve rises
+        if state.delta_upright:
+            plot.y_range.update(start=FLOOR, end=0.2)
+            plot.yaxis.ticker, plot.yaxis.formatter = BasicTicker(), BasicTickFormatter()
+            plot.yaxis.axis_label = "log₁₀ δ"
+            plot.title.text = f"Failure probability promised for ε = {state.epsilon:g} (lower is better)"
+            return
+        heights = np.concatenate([self.source.data[name] for name in shown])
+        if np.isfinite(heights).any():
+            low, high = np.nanmin(heights), np.nanmax(heights)
+            plot.y_range.update(start=low - 0.1, end=high + 0.1 + 0.1 * (high - low))
+        start, end = plot.y_range.start, plot.y_range.end
+        ticks = TICKS if end - start < 4 else TICKS[::3]
+        plot.yaxis.ticker = FixedTicker(ticks=[*ticks])
+        plot.yaxis.formatter = CustomJSTickFormatter(code="return String(Number((10 ** tick).toPrecision(3)))")
+        plot.yaxis.axis_label = "ε"
+        plot.title.text = f"ε promised at δ = {state.delta:g} (lower is better)"
+
+    def __panel__(self):
+        state = self.state
+        if in_session():
+            pn.state.on_session_destroyed(lambda _: self.stop())
+        controls = pmui.Column(
+            self.preset_buttons(),
+            *(log_slider(state, name) for name in ("uses", "sampling_rate")),
+            pmui.Divider(sizing_mode="stretch_width"),
+            *(log_slider(state, name) for name in ("noise_std", "l2_reg", "smoothness", "lipschitz")),
+            switch(state, "monotone_loss"),
+            pmui.Divider(sizing_mode="stretch_width"),
+            *(log_slider(state, name) for name in ("delta", "epsilon")),
+            pmui.FlexBox(switch(state, "delta_upright"), switch(state, "tight")),
+            sizing_mode="stretch_width",
+        )
+        return self.arrange(controls, self.progress, self.notes)
+
+
+def _some(state, pending):
+    """The first of the pending readings, as many as there is time for, dict by (name, k); at least one."""
+    end, readings = time.monotonic() + TURN_SECONDS, {}
+    for name, k in pending:
+        readings[name, k] = state.reading(name, k)
+        if time.monotonic() > end:
+            break
+    return readings
+
+
+def _height(reading, delta_upright, end):
+    """Where the low (0) or high (1) end of a reading is drawn, log10 of epsilon or of delta; nan for none."""
+    if reading is None or (not delta_upright and reading[end] == 0):
+        return np.nan
+    height = reading[2 + end] if delta_upright else np.log10(reading[end])
+    return height if np.isfinite(height) else np.nan
+
+
+def _in_symbols(reason):
+    for name in ("l2_reg", "smoothness", "sampling_rate"):
+        reason = reason.replace(name, symbol(CompositionState, name))
+    return reason
+
+
+def _spoken(name, reading, state):
+    """What a hover says of a point: the safe end of what is drawn."""
+    if reading is None:
+        return ""
+    if state.delta_upright:
+        return _said_delta(name, reading, state)
+    up = name != LOWER_BOUND
+    epsilon = reading.epsilon if up else reading.epsilon_low
+    return f"ε {'≤' if up else '≥'} {rounded(epsilon, up=up, digits=4)} at δ = {state.delta:g}"
+
+
+def _said_delta(name, reading, state):
+    up = name != LOWER_BOUND
+    log10_delta = reading.log10_delta if up else reading.log10_delta_low
+    delta = power_of_ten(log10_delta, up=up) if np.isfinite(log10_delta) else "0"
+    return f"δ {'≤' if up else '≥'} {delta} at ε = {state.epsilon:g}"
+
+
+def _headline(known, state):
+    at = {name: reading for (name, k), reading in known.items() if k == state.uses}
+    proofs = {name: reading.epsilon for name, reading in at.items() if name != LOWER_BOUND}
+    if not proofs:
+        return f"After k = {state.uses} runs at δ = {state.delta:g}: being computed."
+    best = min(proofs, key=proofs.get)
+    runs = "1 run" if state.uses == 1 else f"{state.uses} runs"
+    text = f"After {runs}, at δ = {state.delta:g}, the best proof here, {best}, gives <b>ε = "
+    text += f"{rounded(proofs[best], up=True, digits=4)}</b>"
+    lowest = at[LOWER_BOUND].epsilon_low if LOWER_BOUND in at else 0
+    if lowest > 0:
+        text += f", <b>{rounded(proofs[best] / lowest, up=True)} ×</b> the Gaussian lower bound "
+        text += rounded(lowest, up=False, digits=4)
+    return text + "."
+
+
+def _cards(known, refused, state):
+    """A card for each analysis at the chosen k."""
+    for name in state.names():
+        color, reading, up = stroke(name).color, known.get((name, state.uses)), name != LOWER_BOUND
+        if name in refused:
+            yield Card(name, "–", "does not apply here", color)
+            continue
+        if reading is None:
+            yield Card(name, "…", "being computed", color)
+            continue
+        epsilon = reading.epsilon if up else reading.epsilon_low
+        detail = _said_delta(name, reading, state)
+        width = reading.epsilon - reading.epsilon_low
+        if width > 0:
+            low, high = rounded(reading.epsilon_low, up=False, digits=7), rounded(reading.epsilon, up=True, digits=7)
+            detail = f"computed between {low} and {high}, {rounded(width, up=True, digits=2)} wide; {detail}"
+        yield Card(name, f"ε = {rounded(epsilon, up=up, digits=4)}", detail, color)
