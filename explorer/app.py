@@ -3,12 +3,16 @@
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views import BoundsView, FitView
+from explorer.views import BoundsView, FitView, HalfNormalView
 from explorer.views.address import Address, query_of_session
 
 pn.extension("mathjax", notifications=True)
 
-PAGES = {"Bounds": BoundsView, "Fit": FitView}  # an address names a page in lower case
+PAGES = {  # an address names a page in lower case, with hyphens
+    "Bounds": BoundsView,
+    "Half-normal": HalfNormalView,
+    "Fit": FitView,
+}
 
 
 def build():
@@ -16,7 +20,7 @@ def build():
     views = {name: view() for name, view in PAGES.items()}
     projector = pmui.Switch(label="Projector", description="Large type and thick lines.")
     tabs = pmui.Tabs(*views.items(), name="pages", sizing_mode="stretch_width", styles={"visibility": "hidden"})
-    address = Address({name.lower(): view.state for name, view in views.items()}, tabs)
+    address = Address({name.lower().replace(" ", "-"): view.state for name, view in views.items()}, tabs)
     refused = address.restore(query_of_session())
     page = pmui.Page(
         title="Objective perturbation explorer",

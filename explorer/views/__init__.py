@@ -2,5 +2,6 @@
 
 from explorer.views.bounds import BoundsView
 from explorer.views.fit import FitView
+from explorer.views.half_normal import HalfNormalView
 
-__all__ = ["BoundsView", "FitView"]
+__all__ = ["BoundsView", "FitView", "HalfNormalView"]

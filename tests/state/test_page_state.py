@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from explorer.state.bounds import BoundsState
 from explorer.state.fit import FitState, run_fit
+from explorer.state.half_normal import HalfNormalState
 
-STATES = [BoundsState, FitState]
+STATES = [BoundsState, FitState, HalfNormalState]
 
 
 def values(parameter):
@@ -113,7 +114,22 @@ def test_script_of_the_fit_page():
     assert f"accuracy {result.accuracy:.4f}" in printed
 
 
+@pytest.mark.parametrize("parameters", [{}, {"l2_reg": 0.5}, {"noise_std": 0.5, "l2_reg": 1.5, "epsilon": 3.0}])
+def test_script_of_the_half_normal_page(parameters):
+    state = HalfNormalState(**parameters)
+    scope, printed = run(state.script())
+    curves, summary = state.curves().set_index("loss"), state.summary()
+    assert set(scope["densities"]) == set(summary.index[summary["refusal"] == ""])
+    for name, density in scope["densities"].items():
+        np.testing.assert_array_equal(density, curves.loc[scope["loss"], name])
+        assert scope["log10_tails"][name] == summary.loc[name, "log10_tail"]
+        assert scope["log10_deltas"][name] == summary.loc[name, "log10_delta"]
+        assert f"log10 delta = {summary.loc[name, 'log10_delta']:.6g}" in printed
+    why = summary.loc["Objective perturbation", "refusal"] or f"{summary.loc['Objective perturbation', 'start']:.6g}"
+    assert why in printed
+
+
 def test_tables_have_their_names():
-    for state in (BoundsState(), FitState()):
+    for state in (BoundsState(), FitState(), HalfNormalState()):
         assert tuple(state.tables()) == state.table_names
     assert FitState().tables()["fit_trace"].empty
