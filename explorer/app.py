@@ -3,7 +3,7 @@
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views import BoundsView, FitView, HalfNormalView
+from explorer.views import BoundsView, FitView, GLMView, HalfNormalView
 from explorer.views.address import Address, query_of_session
 
 pn.extension("mathjax", notifications=True)
@@ -11,6 +11,7 @@ pn.extension("mathjax", notifications=True)
 PAGES = {  # an address names a page in lower case, with hyphens
     "Bounds": BoundsView,
     "Half-normal": HalfNormalView,
+    "GLM bug": GLMView,
     "Fit": FitView,
 }
 

@@ -2,6 +2,7 @@
 
 from explorer.views.bounds import BoundsView
 from explorer.views.fit import FitView
+from explorer.views.glm import GLMView
 from explorer.views.half_normal import HalfNormalView
 
-__all__ = ["BoundsView", "FitView", "HalfNormalView"]
+__all__ = ["BoundsView", "FitView", "GLMView", "HalfNormalView"]

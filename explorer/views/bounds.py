@@ -76,7 +76,7 @@ class BoundsView(PageView):
         self._turn(upright=state.epsilon_upright)
         self.readouts.show(_headline(summary, state) + _split(state), _cards(summary, state))
         reasons = refused.groupby(refused).groups.items()
-        notes = " ".join(f"Hidden: {', '.join(names)}, because {in_symbols(state, why)}." for why, names in reasons)
+        notes = " ".join(f"Hidden: {', '.join(names)}, because {in_symbols(why)}." for why, names in reasons)
         self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
 

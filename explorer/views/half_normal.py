@@ -98,7 +98,7 @@ class HalfNormalView(PageView):
         self.plot.yaxis.axis_label = "log₁₀ density" if state.logarithmic else "density"
         self._draw_gap()
         why = summary.loc[PERTURBATION, "refusal"]
-        note = f"Hidden: {PERTURBATION}, because {in_symbols(state, why)}. The half-normal mechanism, without the term "
+        note = f"Hidden: {PERTURBATION}, because {in_symbols(why)}. The half-normal mechanism, without the term "
         self.notes.param.update(object=note + "−log(1 − β/λ), has no such condition and stays.", visible=bool(why))
         self.readouts.show(_headline(summary, state), _cards(summary, state))
         for pane in self.panes:

@@ -84,11 +84,9 @@ def symbol(state, name):
     return state.param[name].label.split()[0]
 
 
-def in_symbols(state, reason):
+def in_symbols(reason):
     """The text of a refusal with the symbols of the parameters that it names."""
-    for name in ("l2_reg", "smoothness"):
-        reason = reason.replace(name, symbol(state, name))
-    return reason
+    return reason.replace("l2_reg", "λ").replace("smoothness", "β")
 
 
 def _shown(value):

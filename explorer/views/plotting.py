@@ -29,6 +29,11 @@ STROKES = {
     "Objective perturbation": Stroke("#D55E00", "solid"),
     "start-up gap": Stroke("#888888", "solid"),
     "shift": Stroke("#0072B2", "8 3"),
+    "GLM": Stroke("#D55E00", "solid"),
+    "Not a GLM": Stroke("#CC79A7", "8 3"),
+    "p(θ|Z)": Stroke("#56B4E9", "12 5"),
+    "p(θ|Z′)": Stroke("#D55E00", "solid"),
+    "log-ratio": Stroke("#0072B2", "solid"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 MARK = "#888888"  # thresholds, and where values are read

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from explorer.state.bounds import BoundsState
 from explorer.state.fit import FitState, run_fit
+from explorer.state.glm import DIMENSIONS, GLM, OTHER, RATIO, GLMState
 from explorer.state.half_normal import HalfNormalState
 
-STATES = [BoundsState, FitState, HalfNormalState]
+STATES = [BoundsState, FitState, HalfNormalState, GLMState]
 
 
 def values(parameter):
@@ -129,7 +130,21 @@ def test_script_of_the_half_normal_page(parameters):
     assert why in printed
 
 
+@pytest.mark.parametrize("parameters", [{}, {"x": 0.3, "y": 2.0, "alpha": 3.5}, {"l2_reg": 0.5}])
+def test_script_of_the_glm_page(parameters):
+    state = GLMState(**parameters)
+    scope, printed = run(state.script())
+    curves, densities = state.curves(), state.densities().set_index("theta")
+    np.testing.assert_array_equal(scope["log_ratio"], densities.loc[scope["theta"], RATIO])
+    assert scope["dimensions"] == list(DIMENSIONS)
+    if state.refusal():
+        assert "l2_reg must exceed smoothness" in printed
+    else:
+        np.testing.assert_allclose(scope["other"], curves[OTHER], rtol=1e-14)
+        assert scope["glm"] == pytest.approx(curves[GLM].iloc[0], rel=1e-14)
+
+
 def test_tables_have_their_names():
-    for state in (BoundsState(), FitState(), HalfNormalState()):
+    for state in (BoundsState(), FitState(), HalfNormalState(), GLMState()):
         assert tuple(state.tables()) == state.table_names
     assert FitState().tables()["fit_trace"].empty

@@ -96,7 +96,8 @@ def test_a_link_restores_the_page(explorer, server):
 
 def test_half_normal_moves_its_start_with_l2_reg(explorer, server):
     explorer.page.goto(f"{server}/?page=half-normal&l2_reg=3.0")
-    explorer.until(lambda: explorer.data("half_normal_curves", PERTURBATION), seconds=60)
+    explorer.page.get_by_role("tab", name="Half-normal", selected=True).wait_for(timeout=60_000)
+    explorer.until(lambda: explorer.field("λ") == 3)
     explorer.slider("λ").focus()
     for _ in range(5):
         explorer.page.keyboard.press("ArrowRight")
