@@ -35,6 +35,7 @@ from explorer.accounting.mechanisms import (
     PureOutputPerturbation,
     TreeAggregation,
 )
+from explorer.accounting.privacy_loss import HalfNormalLoss, NormalLoss, dominating_loss
 from explorer.accounting.pure import PureBound
 from explorer.accounting.refined import RefinedBound
 from explorer.accounting.renyi import RenyiBound
@@ -73,11 +74,13 @@ __all__ = [
     "GammaNoise",
     "Gaussian",
     "GaussianLowerBound",
+    "HalfNormalLoss",
     "HockeyStickBound",
     "InfeasibleTarget",
     "Interval",
     "KiferBound",
     "Mironov",
+    "NormalLoss",
     "ObjectivePerturbation",
     "Optimum",
     "OutputPerturbation",
@@ -103,6 +106,7 @@ __all__ = [
     "calibrate",
     "calibrate_amp",
     "calibrate_gaussian",
+    "dominating_loss",
     "frontier",
     "hockey_stick_losses",
     "poisson_subsampled_gaussian_rdp",

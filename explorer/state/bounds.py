@@ -128,7 +128,7 @@ class BoundsState(PageState):
         """Move the right end of the epsilon axis just past the largest epsilon that a bound has at delta."""
         largest = self.summary(self.names(slow=False))["epsilon"].replace(np.inf, np.nan).max()
         low, high = self.param.epsilon_max.bounds
-        self.epsilon_max = float(np.clip(_round_up(1.1 * largest), low, high))
+        self.epsilon_max = float(np.clip(round_up(1.1 * largest), low, high))
 
     def names(self, *, slow):
         """Names of the bounds that take tens of milliseconds, or of the others."""
@@ -263,7 +263,7 @@ for name, bound in bounds.items():
 """
 
 
-def _round_up(value):
+def round_up(value):
     """The next number above with two leading digits, so that an axis ends at a readable tick."""
     unit = 10.0 ** (np.floor(np.log10(value)) - 1)
     return float(f"{np.ceil(value / unit) * unit:.2g}")

@@ -7,7 +7,7 @@ from bokeh.models import ColumnDataSource, Range1d
 from explorer.state.bounds import LOWER_BOUND, LOWER_BOUNDS, BoundsState
 from explorer.views.background import Latest
 from explorer.views.controls import log_slider, switch
-from explorer.views.page import PageView, symbol
+from explorer.views.page import PageView, in_symbols
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
 
@@ -76,7 +76,7 @@ class BoundsView(PageView):
         self._turn(upright=state.epsilon_upright)
         self.readouts.show(_headline(summary, state) + _split(state), _cards(summary, state))
         reasons = refused.groupby(refused).groups.items()
-        notes = " ".join(f"Hidden: {', '.join(names)}, because {_in_symbols(why)}." for why, names in reasons)
+        notes = " ".join(f"Hidden: {', '.join(names)}, because {in_symbols(why)}." for why, names in reasons)
         self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
 
@@ -116,12 +116,6 @@ class BoundsView(PageView):
             sizing_mode="stretch_width",
         )
         return self.arrange(controls, self.notes)
-
-
-def _in_symbols(reason):
-    for name in ("l2_reg", "smoothness"):
-        reason = reason.replace(name, symbol(BoundsState, name))
-    return reason
 
 
 def _headline(summary, state):

@@ -53,15 +53,15 @@ Bokeh.index.find_one(plot).export('svg', true).to_blob().then((svg) => {
 """
 
 
-def export_buttons(state, plot):
-    """Buttons for the script, the tables and the plot's PNG, and the dialog that shows the script.
+def export_buttons(state, plot, *further):
+    """Buttons for the script, the tables and the plots' PNGs, and the dialog that shows the script.
 
-    The plot's own toolbar saves it as SVG.
+    A plot's own toolbar saves it as SVG.
 
     Parameters
     ----------
     state : PageState
-    plot : Bokeh figure, whose name is the name of the files
+    plot, further : Bokeh figures, whose names are the names of the files
     """
     source = ColumnDataSource({"text": [""]}, name=f"{plot.name}_script")
     listing = pn.pane.HTML(sizing_mode="stretch_width", styles={"max-height": "60vh", "overflow": "auto"})
@@ -90,8 +90,10 @@ def export_buttons(state, plot):
 
     python = _button("Copy as Python", "a script that computes this page's numbers with the library alone.")
     python.on_click(show_script)
-    picture = _button("PNG", "the plot as a picture. The plot's own save button gives SVG.")
-    picture.js_on_click(args={"plot": plot}, code=_PNG)
+    pictures = [_button("PNG", "the plot as a picture. The plot's own save button gives SVG.")]
+    pictures += [_button(f"{other.name}.png", "that plot as a picture.") for other in further]
+    for picture, each in zip(pictures, (plot, *further), strict=True):
+        picture.js_on_click(args={"plot": each}, code=_PNG)
     downloads = [
         pmui.FileDownload(
             callback=lambda name=name: table(name),
@@ -102,7 +104,7 @@ def export_buttons(state, plot):
         )
         for name in state.table_names
     ]
-    return pmui.FlexBox(python, *downloads, picture, dialog)
+    return pmui.FlexBox(python, *downloads, *pictures, dialog)
 
 
 def _button(label, description):

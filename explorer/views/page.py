@@ -19,25 +19,29 @@ class PageView(pn.viewable.Viewer):
     words : the introduction as a pane
     plot : Bokeh figure
     pane : the plot as a pane
+    plots, panes : tuples of all figures and their panes, `plot` and `pane` first
     readouts : Readouts
     """
 
     introduction = ""
 
-    def __init__(self, plot, **params):
+    def __init__(self, plot, *further, **params):
         super().__init__(**params)
-        self.plot = plot
-        self.pane = pn.pane.Bokeh(plot, sizing_mode="stretch_width")
+        self.plot, self.plots = plot, (plot, *further)
+        self.panes = tuple(pn.pane.Bokeh(each, sizing_mode="stretch_width") for each in self.plots)
+        self.pane = self.panes[0]
         self.words = pn.pane.Markdown(self.introduction, sizing_mode="stretch_width", max_width=1200)
         self.readouts = Readouts(name=f"{plot.name}_readouts")
-        keep_sizes(plot)
+        for each in self.plots:
+            keep_sizes(each)
         self.set_projector(False)
 
     def set_projector(self, on):
         """Draw for the last row of a lecture room, or for a desk."""
         for pane in (self.words, self.readouts):
             pane.styles = {"font-size": "22px" if on else "16px"}
-        set_projector(self.plot, on)
+        for plot in self.plots:
+            set_projector(plot, on, height=480 if plot is self.plot else 320)
 
     def preset_buttons(self):
         """A button for each preset of the state; its tooltip shows the values."""
@@ -63,7 +67,7 @@ class PageView(pn.viewable.Viewer):
         controls : Panel object, left
         below : Panel objects between the plot and the readouts, right
         """
-        tools = export_buttons(self.state, self.plot)
+        tools = export_buttons(self.state, *self.plots)
         picture = pmui.Column(self.pane, *below, self.readouts, tools, sizing_mode="stretch_width")
         columns = pmui.Grid(
             pmui.Grid(controls, size={"xs": 12, "md": 4, "xl": 3}),
@@ -78,6 +82,11 @@ class PageView(pn.viewable.Viewer):
 def symbol(state, name):
     """The Greek letter or first word of a parameter's label."""
     return state.param[name].label.split()[0]
+
+
+def in_symbols(reason):
+    """The text of a refusal with the symbols of the parameters that it names."""
+    return reason.replace("l2_reg", "λ").replace("smoothness", "β")
 
 
 def _shown(value):

@@ -29,6 +29,16 @@ STROKES = {
     "Linearised": Stroke("#D55E00", "6 3 2 3 2 3"),
     "DP-SGD": Stroke("#0072B2", "solid"),
     "gradient norm": Stroke("#56B4E9", "solid"),
+    "Normal": Stroke("#009E73", "12 4 2 4"),
+    "Half-normal mechanism": Stroke("#0072B2", "8 3"),
+    "Objective perturbation": Stroke("#D55E00", "solid"),
+    "start-up gap": Stroke("#888888", "solid"),
+    "shift": Stroke("#0072B2", "8 3"),
+    "GLM": Stroke("#D55E00", "solid"),
+    "Not a GLM": Stroke("#CC79A7", "8 3"),
+    "p(θ|Z)": Stroke("#56B4E9", "12 5"),
+    "p(θ|Z′)": Stroke("#D55E00", "solid"),
+    "log-ratio": Stroke("#0072B2", "solid"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 MARK = "#888888"  # thresholds, and where values are read
@@ -70,6 +80,13 @@ def add_curve(plot, source, x, label, tooltips):
     return line
 
 
+def add_tail(plot, source, x, label):
+    """The area between the columns "foot" and `label` of `source`, shaded in the colour of the curve `label`."""
+    area = plot.varea(x, "foot", label, source=source, fill_color=stroke(label).color, fill_alpha=0.3)
+    area.level = "underlay"
+    return area
+
+
 def add_mark(plot, dimension):
     """A dotted line across the plot where something is read; `dimension` is "width" or "height"."""
     mark = Span(dimension=dimension, line_color=MARK, line_width=2, line_dash="dotted")
@@ -92,8 +109,8 @@ def keep_sizes(plot):
         legend.update(inactive_fill_color=MARK, inactive_fill_alpha=0.3)
 
 
-def set_projector(plot, on):
-    """Text and lines that can be read from the last row, or the usual ones."""
+def set_projector(plot, on, *, height=480):
+    """Text and lines that can be read from the last row, or the usual ones; `height` is that for a desk, in pixels."""
     base = 24 if on else 16
     plot.tags = [base]
     for model, name, em in _texts(plot):
@@ -101,8 +118,9 @@ def set_projector(plot, on):
     for legend in plot.legend:
         legend.glyph_width = 3 * base
     for renderer in plot.renderers:
-        renderer.glyph.line_width = 5 if on else 3
-    plot.height = 560 if on else 480
+        if hasattr(renderer.glyph, "line_width"):  # an area has none
+            renderer.glyph.line_width = 5 if on else 3
+    plot.height = height * 7 // 6 if on else height
 
 
 def _texts(plot):

@@ -56,11 +56,11 @@ def rounded(value, *, up, digits=3):
 
 
 def power_of_ten(log10_value, *, up):
-    """10^x as "1.32 × 10⁻⁷", rounded up or down, for any x <= 0 down to where it has no float."""
+    """10^x as "1.32 × 10⁻⁷", rounded up or down, for any x, also where 10^x has no float."""
     exponent = np.floor(log10_value)
     mantissa = float(rounded(10 ** (log10_value - exponent), up=up))
     if mantissa >= 10:
         mantissa, exponent = mantissa / 10, exponent + 1
-    if exponent >= -2:
+    if -2 <= exponent <= 5:
         return f"{mantissa * 10**exponent:.3g}"
     return f"{mantissa:g} × 10{f'{exponent:.0f}'.translate(_SUPERSCRIPTS)}"

@@ -11,7 +11,7 @@ import pytest
 
 from explorer.accounting import HockeyStickBound, RefinedBound
 from explorer.learning import AMPClassifier, ClippedLoss, Logistic
-from tests.learning.densities import log_density, log_hockey_stick
+from explorer.learning.densities import log_density, log_hockey_stick
 
 EPSILONS = np.array([0.0, 0.25, 0.5, 1.0, 1.5])
 

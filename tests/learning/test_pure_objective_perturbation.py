@@ -19,7 +19,7 @@ from explorer.learning import (
     PureObjectivePerturbationRegressor,
     Records,
 )
-from tests.learning.densities import minimiser_log_density
+from explorer.learning.densities import minimiser_log_density
 
 CASES = [  # loss with labels that may join, and records that are there before
     (Logistic(), [-1.0, 1.0], []),

@@ -13,9 +13,11 @@ from explorer.state import composition
 from explorer.state.bounds import BoundsState
 from explorer.state.composition import CompositionState
 from explorer.state.fit import FitState, run_fit
+from explorer.state.glm import DIMENSIONS, GLM, OTHER, RATIO, GLMState
+from explorer.state.half_normal import HalfNormalState
 from explorer.state.renyi import RenyiState
 
-STATES = [BoundsState, CompositionState, FitState, RenyiState]
+STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, FitState]
 
 
 def values(parameter):
@@ -151,7 +153,37 @@ def test_script_of_the_renyi_page(parameters):
         assert (scope["order"], scope["growth"]) == (state.leap().order, state.leap().growth)
 
 
+@pytest.mark.parametrize("parameters", [{}, {"l2_reg": 0.5}, {"noise_std": 0.5, "l2_reg": 1.5, "epsilon": 3.0}])
+def test_script_of_the_half_normal_page(parameters):
+    state = HalfNormalState(**parameters)
+    scope, printed = run(state.script())
+    curves, summary = state.curves().set_index("loss"), state.summary()
+    assert set(scope["densities"]) == set(summary.index[summary["refusal"] == ""])
+    for name, density in scope["densities"].items():
+        np.testing.assert_array_equal(density, curves.loc[scope["loss"], name])
+        assert scope["log10_tails"][name] == summary.loc[name, "log10_tail"]
+        assert scope["log10_deltas"][name] == summary.loc[name, "log10_delta"]
+        assert f"log10 delta = {summary.loc[name, 'log10_delta']:.6g}" in printed
+    why = summary.loc["Objective perturbation", "refusal"] or f"{summary.loc['Objective perturbation', 'start']:.6g}"
+    assert why in printed
+
+
+@pytest.mark.parametrize("parameters", [{}, {"x": 0.3, "y": 2.0, "alpha": 3.5}, {"l2_reg": 0.5}])
+def test_script_of_the_glm_page(parameters):
+    state = GLMState(**parameters)
+    scope, printed = run(state.script())
+    curves, densities = state.curves(), state.densities().set_index("theta")
+    np.testing.assert_array_equal(scope["log_ratio"], densities.loc[scope["theta"], RATIO])
+    assert scope["dimensions"] == list(DIMENSIONS)
+    if state.refusal():
+        assert "l2_reg must exceed smoothness" in printed
+    else:
+        np.testing.assert_allclose(scope["other"], curves[OTHER], rtol=1e-14)
+        assert scope["glm"] == pytest.approx(curves[GLM].iloc[0], rel=1e-14)
+
+
 def test_tables_have_their_names():
-    for state in (BoundsState(), CompositionState(), FitState(), RenyiState()):
+    for kind in STATES:
+        state = kind()
         assert tuple(state.tables()) == state.table_names
     assert FitState().tables()["fit_trace"].empty

@@ -49,7 +49,7 @@ def server():
         assert address in process.stdout.readline()  # the address is printed before anything else
         for _ in range(600):
             try:
-                urllib.request.urlopen(address, timeout=5).close()
+                urllib.request.urlopen(f"{address}/favicon.ico", timeout=5).close()  # the page itself takes longer
                 break
             except OSError:
                 assert process.poll() is None, process.stdout.read()

@@ -5,6 +5,7 @@ import pytest
 
 from explorer.state.bounds import PRESETS, BoundsState
 from explorer.state.composition import CompositionState
+from explorer.state.half_normal import PERTURBATION, HalfNormalState
 from explorer.state.renyi import RenyiState
 
 SYMBOLS = {"noise_std": "σ", "l2_reg": "λ", "smoothness": "β", "lipschitz": "L"}
@@ -93,6 +94,20 @@ def test_a_link_restores_the_page(explorer, server):
     explorer.until(lambda: np.allclose(explorer.data("bounds_curves", "RDP"), expected, rtol=1e-12))
     axis = page.evaluate("() => Bokeh.documents[0].get_model_by_name('bounds').left[0].axis_label")
     assert axis == "ε"
+
+
+def test_half_normal_moves_its_start_with_l2_reg(explorer, server):
+    explorer.page.goto(f"{server}/?page=half-normal&l2_reg=3.0")
+    explorer.page.get_by_role("tab", name="Half-normal", selected=True).wait_for(timeout=60_000)
+    explorer.until(lambda: explorer.field("λ") == 3)
+    explorer.slider("λ").focus()
+    for _ in range(5):
+        explorer.page.keyboard.press("ArrowRight")
+    explorer.until(lambda: explorer.field("λ") > 4)
+    explorer.page.wait_for_timeout(500)
+    expected = HalfNormalState(l2_reg=explorer.field("λ")).curves()
+    for name in ("loss", PERTURBATION):
+        np.testing.assert_allclose(explorer.data("half_normal_curves", name), expected[name], rtol=1e-12)
 
 
 def test_a_bad_link_says_so_and_keeps_the_usual_value(explorer, server):
