@@ -5,24 +5,18 @@ import unicodedata
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.state.bounds import BoundsState
-from explorer.state.composition import CompositionState
-from explorer.state.fit import FitState
-from explorer.state.glm import GLMState
-from explorer.state.half_normal import HalfNormalState
-from explorer.state.renyi import RenyiState
 from explorer.views import BoundsView, CompositionView, FitView, GLMView, HalfNormalView, RenyiView
 from explorer.views.address import Address, query_of_session
 
 pn.extension("mathjax", notifications=True)
 
 PAGES = {
-    "Bounds": (BoundsState, BoundsView),
-    "Rényi": (RenyiState, RenyiView),
-    "Half-normal": (HalfNormalState, HalfNormalView),
-    "Composition": (CompositionState, CompositionView),
-    "GLM bug": (GLMState, GLMView),
-    "Fit": (FitState, FitView),
+    "Bounds": BoundsView,
+    "Rényi": RenyiView,
+    "Half-normal": HalfNormalView,
+    "Composition": CompositionView,
+    "GLM bug": GLMView,
+    "Fit": FitView,
 }
 
 
@@ -33,12 +27,11 @@ def slug(name):
 
 
 def build():
-    """The whole app for one session, as a panel_material_ui.Page; a page is built when it is first opened."""
-    states = {name: state() for name, (state, _) in PAGES.items()}
-    views, rooms = {}, {name: pmui.Column(sizing_mode="stretch_width") for name in PAGES}
+    """The whole app for one session, as a panel_material_ui.Page."""
+    views = {name: view() for name, view in PAGES.items()}
     projector = pmui.Switch(label="Projector", description="Large type and thick lines.")
-    tabs = pmui.Tabs(*rooms.items(), name="pages", sizing_mode="stretch_width", styles={"visibility": "hidden"})
-    address = Address({slug(name): state for name, state in states.items()}, tabs)
+    tabs = pmui.Tabs(*views.items(), name="pages", sizing_mode="stretch_width", styles={"visibility": "hidden"})
+    address = Address({slug(name): view.state for name, view in views.items()}, tabs)
     refused = address.restore(query_of_session())
     page = pmui.Page(
         title="Objective perturbation explorer",
@@ -46,20 +39,11 @@ def build():
         main=[pmui.Column(tabs, address.pane, sizing_mode="stretch_width")],
     )
 
-    def open_page(*_):
-        name = list(PAGES)[tabs.active]
-        if name not in views:
-            views[name] = PAGES[name][1](states[name])
-            views[name].set_projector(projector.value)
-            rooms[name].append(views[name])
-
     def set_projector(event):
         page.theme_config = {"typography": {"fontSize": 17 if event.new else 14}}
         for view in views.values():
             view.set_projector(event.new)
 
-    open_page()
-    tabs.param.watch(open_page, "active")
     projector.param.watch(set_projector, "value")
 
     # What a control changes before the browser has reported the page complete can be lost on the way back (panel 1.9),

@@ -72,7 +72,14 @@ def add_curve(plot, source, x, label, tooltips):
     """The column `label` of `source` over the column `x` as a line in its stroke, with a hover that names it."""
     style = stroke(label)
     line = plot.line(
-        x, label, source=source, name=label, legend_label=label, color=style.color, line_dash=style.dash, line_width=3
+        x,
+        label,
+        source=source,
+        name=f"{plot.name}: {label}",
+        legend_label=label,
+        color=style.color,
+        line_dash=style.dash,
+        line_width=3,
     )
     plot.add_tools(HoverTool(renderers=[line], tooltips=[("", label), *tooltips], line_policy="nearest", visible=False))
     return line

@@ -43,12 +43,12 @@ def test_preset_sets_every_parameter_of_its_caption(explorer, name):
 
 
 def test_forbidden_combination_hides_the_curve_and_says_why(explorer):
-    assert explorer.visible("Hockey-stick")
+    assert explorer.visible("bounds: Hockey-stick")
     slider = explorer.slider("λ")
     slider.focus()
     explorer.page.keyboard.press("Home")
-    explorer.until(lambda: not explorer.visible("Hockey-stick"))
-    assert explorer.visible("Gaussian lower bound")
+    explorer.until(lambda: not explorer.visible("bounds: Hockey-stick"))
+    assert explorer.visible("bounds: Gaussian lower bound")
     explorer.page.get_by_text("Hidden: RDP, Hockey-stick, because λ must exceed β").wait_for()
 
 
