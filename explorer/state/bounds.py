@@ -180,15 +180,20 @@ class BoundsState(PageState):
                 epsilon = self._epsilon(name, granted[name], log_delta[:-1])
             rows[name] = {"epsilon": epsilon, "log10_delta": log10_delta, "refusal": refused.get(name, "")}
         table = pd.DataFrame.from_dict(rows, orient="index")
-        lowest = float(GaussianLowerBound(self.mechanism).epsilon(self.delta))
+        known = rows[LOWER_BOUND]["epsilon"] if LOWER_BOUND in rows else None
+        lowest = float(GaussianLowerBound(self.mechanism).epsilon(self.delta)) if known is None else known
         table.insert(1, "ratio", table["epsilon"] / lowest if lowest > 0 else np.nan)
         return pd.DataFrame({"epsilon": axis, **columns}), table
 
-    def split(self):
+    def split(self, summary=None):
         """What epsilon at the chosen delta is made of, for the two proofs of the paper that have such parts.
 
         Both start from the privacy loss -log(1 - kappa) + s^2/2 + |N(0, s^2)|: a term for the curvature (the Jacobian),
         one for the shift of the noise, and what the random rest adds until only delta is left beyond it.
+
+        Parameters
+        ----------
+        summary : what `summary` gave for the current parameters, or None to ask it
 
         Returns
         -------
@@ -196,16 +201,12 @@ class BoundsState(PageState):
         and "noise", the rest of epsilon, negative where epsilon is smaller than the other two
         """
         names = [name for name in ("RDP", "Hockey-stick") if name in self.bounds]
-        granted, _ = self.proofs(names)
-        if not granted:
+        epsilon = (self.summary(names) if summary is None else summary.loc[names])["epsilon"].dropna()
+        if epsilon.empty:
             return pd.DataFrame(columns=["jacobian", "shift", "noise"])
         jacobian = -np.log1p(-self.mechanism.curvature_ratio)
         shift = self.mechanism.sensitivity_ratio**2 / 2
-        rows = {
-            name: {"jacobian": jacobian, "shift": shift, "noise": float(proof.epsilon(self.delta)) - jacobian - shift}
-            for name, proof in granted.items()
-        }
-        return pd.DataFrame.from_dict(rows, orient="index")
+        return pd.DataFrame({"jacobian": jacobian, "shift": shift, "noise": epsilon - jacobian - shift})
 
     def tables(self):
         """The curves, and the readouts."""

@@ -14,11 +14,11 @@ class Latest:
     """
 
     def __init__(self):
-        self._wanted, self._task = None, None
+        self._wanted, self._latest, self._task = None, None, None
 
     def request(self, work, show):
         """Call show(work()) soon: work, which touches no Bokeh model, in a thread, and show on the document."""
-        self._wanted = work, show
+        self._wanted = self._latest = work, show
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -30,15 +30,18 @@ class Latest:
 
     def forget(self):
         """Drop what was asked for, also what is being computed."""
-        self._wanted = None
+        self._wanted = self._latest = None
 
     async def _run(self):
         while (wanted := self._wanted) is not None:
             await asyncio.sleep(QUIET_SECONDS)
             if self._wanted is not wanted:
                 continue
-            work, show = wanted
-            result = await asyncio.to_thread(work)
+            result = await asyncio.to_thread(wanted[0])
             if self._wanted is wanted:
                 self._wanted = None
-                on_document(lambda show=show, result=result: show(result))
+                on_document(lambda wanted=wanted, result=result: self._show(wanted, result))
+
+    def _show(self, wanted, result):
+        if self._latest is wanted:  # a newer request can come while the document's turn is awaited
+            wanted[1](result)

@@ -1,6 +1,7 @@
 """The Bounds page: delta against epsilon under every analysis, and how far each is from the lower bound."""
 
 import numpy as np
+import pandas as pd
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
@@ -60,10 +61,16 @@ class BoundsView(PageView):
 
     def _draw(self, *_):
         state = self.state
-        self._show(*state.readings(state.names(slow=False)))
-        if state.names(slow=True):
+        curves, summary = state.readings(state.names(slow=False))
+        self._show(curves, summary)
+        if names := state.names(slow=True):
             frozen = type(state)(**{name: getattr(state, name) for name in ("bounds", *state.shared())})
-            self.slow.request(lambda: frozen.readings(), lambda readings: self._show(*readings))
+
+            def complete(slow):
+                later, more = slow
+                self._show(curves.join(later[names]), pd.concat([summary, more]))
+
+            self.slow.request(lambda: frozen.readings(names), complete)
 
     def _show(self, curves, summary):
         """Draw what there is; the bounds that are not in `summary` are still being computed."""
@@ -74,7 +81,7 @@ class BoundsView(PageView):
         for name, line in self.lines.items():
             line.visible = name not in refused
         self._turn(upright=state.epsilon_upright)
-        self.readouts.show(_headline(summary, state) + _split(state), _cards(summary, state))
+        self.readouts.show(_headline(summary, state) + _split(summary, state), _cards(summary, state))
         reasons = refused.groupby(refused).groups.items()
         notes = " ".join(f"Hidden: {', '.join(names)}, because {in_symbols(why)}." for why, names in reasons)
         self.notes.param.update(object=notes, visible=bool(notes))
@@ -130,9 +137,9 @@ def _headline(summary, state):
     return f"At δ = {state.delta:g} the best proof here, {best}, gives <b>ε = {rounded(epsilon, up=True)}</b>{gap}."
 
 
-def _split(state):
+def _split(summary, state):
     """The paper's epsilon in its three parts, a sentence."""
-    split = state.split()
+    split = state.split(summary)
     if "Hockey-stick" not in split.index:
         return ""
     parts = split.loc["Hockey-stick"]
