@@ -5,7 +5,7 @@ import unicodedata
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views import BoundsView, CompositionView, FitView, GLMView, HalfNormalView, RenyiView
+from explorer.views import BoundsView, CalibrateView, CompositionView, FitView, GLMView, HalfNormalView, RenyiView
 from explorer.views.address import Address, query_of_session
 
 pn.extension("mathjax", notifications=True)
@@ -16,6 +16,7 @@ PAGES = {
     "Half-normal": HalfNormalView,
     "Composition": CompositionView,
     "GLM bug": GLMView,
+    "Calibrate": CalibrateView,
     "Fit": FitView,
 }
 
@@ -29,6 +30,13 @@ def slug(name):
 def build():
     """The whole app for one session, as a panel_material_ui.Page."""
     views = {name: view() for name, view in PAGES.items()}
+
+    def fit_with(values):
+        fit = views["Fit"].state
+        fit.param.update(**{name: value for name, value in values.items() if name in fit.param})
+        tabs.active = list(views).index("Fit")
+
+    views["Calibrate"].fit = fit_with
     projector = pmui.Switch(label="Projector", description="Large type and thick lines.")
     tabs = pmui.Tabs(*views.items(), name="pages", sizing_mode="stretch_width", styles={"visibility": "hidden"})
     address = Address({slug(name): view.state for name, view in views.items()}, tabs)

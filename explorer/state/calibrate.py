@@ -25,12 +25,12 @@ ACCOUNTANTS = {
     "Tight": "tight",
 }
 SLOW = "tight"  # 0.1 s for each value of the bound, ten of which make a point of the frontier
-F_RANGE = (0.9, 20.0)  # of the noise in units of sigma_G: what the slider spans and the picture shows
+F_RANGE = (0.85, 20.0)  # of the noise in units of sigma_G: what the slider spans and the picture shows
 CHUNKS = 4  # parts of a frontier that are computed one after the other, each from end to end
 POINT, LEAST = "point", "least"
 PARTS = (POINT, *range(CHUNKS), LEAST)  # what is computed for each bound, in this order
 POINTS = {"few": (4, 8), "many": (6, 18)}  # of a frontier, next to its wall and further right
-NEAREST, NEAR = 1e-8, 1e-2  # where those begin: excess over the wall, relative
+NEAREST, NEAR = 1e-10, 1e-2  # where those begin: excess over the wall, relative
 DRAWN, READ = 1e-4, 1e-9  # relative tolerance of lambda on a curve, and in a readout
 
 _FRONTIER = ("epsilon", "delta", "lipschitz", "smoothness", "monotone_loss", "gradient_tol", "output_noise_std")
@@ -51,7 +51,7 @@ PRESETS = {f"Paper, ε = {epsilon:g}": {"epsilon": epsilon, **_PAPER} for epsilo
 
 
 class Point(NamedTuple):
-    """A bound's least lambda at the noise f sigma_G, infinite where none is enough, and the wall its noise must exceed."""
+    """A bound's least lambda at the noise f sigma_G, infinite where none is enough, and what its noise must exceed."""
 
     noise_std: float
     l2_reg: float
@@ -130,7 +130,7 @@ class CalibrateState(PageState):
         0.01,
         bounds=(1e-16, 10),
         label="τ  gradient tolerance",
-        doc="The solver must bring the gradient below this or nothing is released. Smaller needs less λ, and more work.",
+        doc="The solver must bring the gradient below this or nothing is released. Smaller needs less λ, more work.",
     )
     output_noise_std = param.Number(
         0.15,
@@ -154,7 +154,8 @@ class CalibrateState(PageState):
         10.0,
         bounds=(0.01, 1000),
         label="R  norm of θ*",
-        doc="How far from zero the best fit lies. Assume it or take it from public data: of your own it is not private.",
+        doc="How far from zero the best fit lies: an assumption, or from public data. Computed from your own data "
+        "it would not be private.",
     )
     tight = param.Boolean(
         False,
@@ -176,10 +177,10 @@ class CalibrateState(PageState):
         """The name of the bound whose frontier the chosen point is on."""
         return next(name for name, key in ACCOUNTANTS.items() if key == self.accountant)
 
-    def signature(self, part):
-        """What a part of the computation depends on, tuple: a part with another signature is of other parameters."""
-        further = {POINT: ("f",), LEAST: _PROBLEM}.get(part, ())
-        return tuple(getattr(self, name) for name in _FRONTIER + further)
+    @staticmethod
+    def needs(part):
+        """Names of the parameters that a part of the computation depends on, set of str."""
+        return {*_FRONTIER, *{POINT: ("f",), LEAST: _PROBLEM}.get(part, ())}
 
     def part(self, name, part):
         """A part of the named bound's numbers, kept for the next time.
@@ -205,7 +206,7 @@ class CalibrateState(PageState):
 
         Parameters
         ----------
-        parts : dict of what is known, by (name, part), or None for all
+        parts : dict of what is known, by (name, part), one of these points at least; or None for all
 
         Returns
         -------
@@ -213,8 +214,7 @@ class CalibrateState(PageState):
         """
         parts = self.parts([name]) if parts is None else parts
         known = [parts[name, part] for part in range(CHUNKS) if (name, part) in parts]
-        empty = pd.DataFrame({"noise_std": [], "l2_reg": []}, dtype=float)
-        curve = pd.concat([empty, *known] if not known else known).sort_values("noise_std", ignore_index=True)
+        curve = pd.concat(known).sort_values("noise_std", ignore_index=True)
         curve.insert(1, "f", curve["noise_std"] / self.gaussian)
         curve["risk"] = self.risk(curve["noise_std"].to_numpy(), curve["l2_reg"].to_numpy()).total
         return curve
@@ -299,13 +299,16 @@ class CalibrateState(PageState):
         """The frontiers with their risk, tidy, and the readouts."""
         parts = self.parts()
         curves = pd.concat(
-            [self.curve(name, parts).assign(bound=name)[["bound", "noise_std", "f", "l2_reg", "risk"]] for name in self.names()]
+            [
+                self.curve(name, parts).assign(bound=name)[["bound", "noise_std", "f", "l2_reg", "risk"]]
+                for name in self.names()
+            ]
         )
         readouts = self.summary(parts).rename_axis("bound").reset_index()
         return dict(zip(self.table_names, (curves, readouts), strict=True))
 
     def script(self):
-        """Python that computes `curves` (noise_std, l2_reg, risk), `points` and `best` by name, and prints the last two."""
+        """Python that computes `curves` (noise_std, l2_reg, risk), `points` and `best` by name, and prints both."""
         values = {name: getattr(self, name) for name in (*_FRONTIER, *_PROBLEM, "f")}
         accountants = "".join(f"    {name!r}: {ACCOUNTANTS[name]!r},\n" for name in self.names())
         constants = {"f_max": F_RANGE[1], "nearest": NEAREST, "near": NEAR, "drawn": DRAWN, "slow": SLOW}
@@ -396,7 +399,8 @@ from explorer.learning import best_on_frontier, excess_risk_bound
 
 accountants = {{
 {accountants}}}
-lipschitz, smoothness, gradient_tol, output_noise_std = {lipschitz!r}, {smoothness!r}, {gradient_tol!r}, {output_noise_std!r}
+lipschitz, smoothness = {lipschitz!r}, {smoothness!r}
+gradient_tol, output_noise_std = {gradient_tol!r}, {output_noise_std!r}
 family = partial(
     ApproximateMinimaPerturbation,
     lipschitz=lipschitz,

@@ -11,19 +11,22 @@ from hypothesis import strategies as st
 
 from explorer.state import composition
 from explorer.state.bounds import BoundsState
+from explorer.state.calibrate import CalibrateState
 from explorer.state.composition import CompositionState
 from explorer.state.fit import FitState, run_fit
 from explorer.state.glm import DIMENSIONS, GLM, OTHER, RATIO, GLMState
 from explorer.state.half_normal import HalfNormalState
 from explorer.state.renyi import RenyiState
 
-STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, FitState]
+STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, CalibrateState, FitState]
 
 
 def values(parameter):
     """Values that a parameter accepts."""
     if isinstance(parameter, param.Boolean):
         return st.booleans()
+    if isinstance(parameter, param.Selector):
+        return st.sampled_from(parameter.objects)
     if isinstance(parameter, param.Integer):
         return st.integers(*parameter.bounds)
     return st.floats(*parameter.bounds)
@@ -75,6 +78,7 @@ def test_whatever_an_address_says_the_state_stays_valid(kind, text):
         (BoundsState, {"bounds": "{}"}),
         (CompositionState, {"sampling_rate": "0"}),
         (CompositionState, {"uses": "2000"}),
+        (CalibrateState, {"accountant": "RDP"}),
         (FitState, {"seed": "1.5"}),
         (FitState, {"seed": "99999999999999999999"}),
         (FitState, {"result": "1"}),
@@ -180,6 +184,24 @@ def test_script_of_the_glm_page(parameters):
     else:
         np.testing.assert_allclose(scope["other"], curves[OTHER], rtol=1e-14)
         assert scope["glm"] == pytest.approx(curves[GLM].iloc[0], rel=1e-14)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"f": 1.05, "monotone_loss": False, "n_records": 50}])
+def test_script_of_the_calibrate_page(parameters, monkeypatch):
+    names = ["Hockey-stick", "Refined"]  # as right as with all of them, in less time
+    monkeypatch.setattr(CalibrateState, "names", lambda self: names)
+    state = CalibrateState(**parameters)
+    scope, printed = run(state.script())
+    summary = state.summary()
+    assert list(scope["curves"]) == names
+    for name, (noise_std, l2_reg, risk) in scope["curves"].items():
+        curve, row = state.curve(name), summary.loc[name]
+        np.testing.assert_allclose(noise_std, curve["noise_std"], rtol=1e-15)
+        np.testing.assert_allclose(l2_reg, curve["l2_reg"], rtol=3e-4)
+        np.testing.assert_allclose(risk, curve["risk"], rtol=3e-4)
+        assert scope["points"][name] == pytest.approx(np.inf if row["refusal"] else row["l2_reg"], rel=1e-8)
+        assert scope["best"][name].risk.total == pytest.approx(row["best_risk"], rel=1e-3)
+        assert f"{name}: lambda = {scope['points'][name]:.6g} at sigma" in printed
 
 
 def test_tables_have_their_names():
