@@ -29,8 +29,8 @@ F_RANGE = (0.85, 20.0)  # of the noise in units of sigma_G: what the slider span
 CHUNKS = 4  # parts of a frontier that are computed one after the other, each from end to end
 POINT, LEAST = "point", "least"
 PARTS = (POINT, *range(CHUNKS), LEAST)  # what is computed for each bound, in this order
-POINTS = {"few": (4, 8), "many": (6, 18)}  # of a frontier, next to its wall and further right
-NEAREST, NEAR = 1e-10, 1e-2  # where those begin: excess over the wall, relative
+POINTS = {"few": (3, 6, 4), "many": (5, 13, 10)}  # of a frontier: next to its wall, around its bend, to the right
+EDGES = (1e-10, 1e-2, 1.0)  # where those begin: excess over the wall, relative
 DRAWN, READ = 1e-4, 1e-9  # relative tolerance of lambda on a curve, and in a readout
 
 _FRONTIER = ("epsilon", "delta", "lipschitz", "smoothness", "monotone_loss", "gradient_tol", "output_noise_std")
@@ -109,7 +109,7 @@ class CalibrateState(PageState):
     )
     lipschitz = param.Number(
         float(np.sqrt(2)),
-        bounds=(0.01, 100),
+        bounds=(0.01, 10),
         label="L  gradient norm",
         doc="Largest gradient one record can have, or the clipping norm. Larger needs more noise. "
         "Logistic loss on unit rows with a constant column has √2.",
@@ -291,7 +291,7 @@ class CalibrateState(PageState):
         summary = self.summary({(self.chosen, POINT): self.part(self.chosen, POINT)})
         if reason := summary.loc[self.chosen, "refusal"]:
             raise ValueError(reason)
-        names = ("epsilon", "delta", "accountant", "gradient_tol", "output_noise_std", "f")
+        names = ("epsilon", "delta", "accountant", "gradient_tol", "output_noise_std")
         values = {name: getattr(self, name) for name in names}
         return {**values, "clip_norm": self.lipschitz, "l2_reg": float(summary.loc[self.chosen, "l2_reg"])}
 
@@ -311,7 +311,7 @@ class CalibrateState(PageState):
         """Python that computes `curves` (noise_std, l2_reg, risk), `points` and `best` by name, and prints both."""
         values = {name: getattr(self, name) for name in (*_FRONTIER, *_PROBLEM, "f")}
         accountants = "".join(f"    {name!r}: {ACCOUNTANTS[name]!r},\n" for name in self.names())
-        constants = {"f_max": F_RANGE[1], "nearest": NEAREST, "near": NEAR, "drawn": DRAWN, "slow": SLOW}
+        constants = {"f_max": F_RANGE[1], "edges": EDGES, "drawn": DRAWN, "slow": SLOW}
         return _SCRIPT.format(accountants=accountants, few=POINTS["few"], many=POINTS["many"], **values, **constants)
 
     def _target(self, name):
@@ -334,13 +334,13 @@ def _wall(target):
 
 @lru_cache(maxsize=1000)
 def _grid(target):
-    """The noise of a frontier's points, ndarray: excess over the wall in steps of equal ratio, to the picture's end."""
+    """The noise of a frontier's points, ndarray: its excess over the wall, then itself, in steps of equal ratio."""
     wall, mechanism = _wall(target), target.mechanism
     gaussian = calibrate_gaussian(epsilon=target.epsilon, delta=target.delta, sensitivity=mechanism.lipschitz).value
-    end = max(F_RANGE[1] * gaussian / wall, 3.0) - 1
-    close, wide = POINTS["few" if target.accountant == SLOW else "many"]
-    excess = [np.geomspace(NEAREST, NEAR, close, endpoint=False), np.geomspace(NEAR, end, wide)]
-    return wall * (1 + np.concatenate(excess))
+    end = max(F_RANGE[1] * gaussian / wall, 3.0)
+    close, bend, right = POINTS["few" if target.accountant == SLOW else "many"]
+    excess = [np.geomspace(*EDGES[:2], close, endpoint=False), np.geomspace(*EDGES[1:], bend, endpoint=False)]
+    return wall * np.concatenate([1 + np.concatenate(excess), np.geomspace(1 + EDGES[2], end, right)])
 
 
 @lru_cache(maxsize=10_000)
@@ -426,12 +426,13 @@ for name, accountant in accountants.items():
     bound = amp_accountant(accountant)
     shrunk = partial(family, l2_reg=1e12 * (smoothness + gradient_tol / output_noise_std))
     wall = calibrate(bound, shrunk, parameter="noise_std", **target).value
-    close, wide = {few!r} if accountant == {slow!r} else {many!r}
-    excess = [
-        np.geomspace({nearest!r}, {near!r}, close, endpoint=False),
-        np.geomspace({near!r}, max({f_max!r} * gaussian / wall, 3.0) - 1, wide),
+    close, bend, right = {few!r} if accountant == {slow!r} else {many!r}
+    noise_std = [
+        wall * (1 + np.geomspace({edges[0]!r}, {edges[1]!r}, close, endpoint=False)),
+        wall * (1 + np.geomspace({edges[1]!r}, {edges[2]!r}, bend, endpoint=False)),
+        wall * np.geomspace(1 + {edges[2]!r}, max({f_max!r} * gaussian / wall, 3.0), right),
     ]
-    noise_std = wall * (1 + np.concatenate(excess))
+    noise_std = np.concatenate(noise_std)
     l2_reg = frontier(bound, family, noise_std=noise_std, **target, tolerance={drawn!r})
     curves[name] = noise_std, l2_reg, risk(noise_std=noise_std, l2_reg=l2_reg).total
     points[name] = frontier(bound, family, noise_std=chosen, **target)

@@ -47,10 +47,12 @@ class CalibrateView(PageView):
         without it
     """
 
+    state_type = CalibrateState
+    question = "How much noise, how much regularisation, and what does the best choice cost?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, *, fit=None, **params):
-        self.state, self.fit = state or CalibrateState(), fit
+        self.state, self.fit = state or self.state_type(), fit
         self.known = {}  # parts by (name, part), all of them of the current parameters
         self.points, self.best = (
             ColumnDataSource({column: [] for column in MARKS}, name=f"calibrate_{name}") for name in ("points", "best")
@@ -104,6 +106,7 @@ class CalibrateView(PageView):
         """As for every page, and the labels inside the plots."""
         super().set_projector(on)
         for picture in (self.frontiers, self.risks):
+            picture.plot.min_border_left = 150 if on else 95  # room for any number, so that both have the same σ axis
             for label in picture.labels:
                 label.text_font_size = "22px" if on else "15px"
 
@@ -238,7 +241,6 @@ class _Picture:
             y_axis_type="log",
             x_range=noise,
             y_range=Range1d(0.1, 1e4),
-            min_border_left=95,  # the same for both plots, so that their sigma is aligned
         )
         for name_of, axis in (("x", plot.xaxis), (column, plot.yaxis)):
             if name_of in SPANS:

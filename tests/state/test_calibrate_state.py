@@ -34,7 +34,7 @@ def few_points():
 
     forget()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibrate, "POINTS", {"few": (2, 5), "many": (3, 9)})
+        patch.setattr(calibrate, "POINTS", {"few": (2, 3, 2), "many": (3, 5, 4)})
         yield
     forget()
 
@@ -126,9 +126,7 @@ def test_a_touch_chooses_the_nearest_frontier_there():
 def test_fit_takes_the_point_and_finds_the_same_noise():
     state = CalibrateState(epsilon=1.5, f=1.25, accountant="refined")
     values = state.fit_parameters()
-    assert {"epsilon", "delta", "accountant", "gradient_tol", "output_noise_std", "clip_norm", "f", "l2_reg"} == set(
-        values
-    )
+    assert {"epsilon", "delta", "accountant", "gradient_tol", "output_noise_std", "clip_norm", "l2_reg"} == set(values)
     X = np.random.default_rng(0).normal(size=(200, 30))
     y = np.where(X[:, 0] > 0, 1, -1)
     plan = AMPClassifier(**values, random_state=0).plan(X, y)
