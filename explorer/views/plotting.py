@@ -37,6 +37,14 @@ STROKES = {
     "p(θ|Z)": Stroke("#56B4E9", "12 5"),
     "p(θ|Z′)": Stroke("#D55E00", "solid"),
     "log-ratio": Stroke("#0072B2", "solid"),
+    "median of the draws": Stroke("#0072B2", "solid"),
+    "one draw": Stroke("#56B4E9", "solid"),
+    "without privacy": Stroke("#009E73", "12 4 2 4"),
+    "always the larger class": Stroke("#888888", "3 3"),
+    "same λ, no b": Stroke("#E69F00", "8 3"),
+    "−b": Stroke("#D55E00", "solid"),
+    "loss": Stroke("#56B4E9", "12 5"),
+    "clipped loss": Stroke("#D55E00", "solid"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 MARK = "#888888"  # thresholds, and where values are read
