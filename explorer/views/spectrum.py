@@ -12,7 +12,7 @@ from explorer.state.spectrum import FRESH, LEARNERS, ONCE, TREE, SpectrumState, 
 from explorer.views.background import Latest
 from explorer.views.controls import log_slider, number_field, switch
 from explorer.views.page import PageView, in_symbols
-from explorer.views.plotting import MARK, add_curve, add_heat_maps, curve_figure, redraw, stroke
+from explorer.views.plotting import MARK, add_curve, add_heat_maps, curve_figure, in_session, redraw, stroke
 from explorer.views.readouts import Card
 
 INTRODUCTION = r"""
@@ -28,7 +28,7 @@ $$\text{noise of step } t: \qquad \text{DP-SGD: } Z_t \text{, fresh} \qquad
 
 LEVELS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0]  # of the mean loss above its minimum, nats
 FAINTEST = 0.1  # of the smallest variance: below, the colours of covariances are in proportion, above, logarithmic
-MINIMUM = "#009E73"
+LEAST = "minimum without privacy"
 MARKERS = {FRESH: "circle", TREE: "triangle", ONCE: "square"}
 
 
@@ -54,10 +54,17 @@ class SpectrumView(PageView):
         self.slow = Latest()
         self.state.param.watch(self._fit, self.state.names_of_fits)
         self.state.param.watch(self._draw, ["prefix_sums", "absolute"])
+        self._loaded = not in_session()
+        self._fit()
+        if not self._loaded:  # what finishes before the browser has the page can be lost on the way there (panel 1.9)
+            pn.state.onload(self._start)
+
+    def _start(self):
+        self._loaded = True
         self._fit()
 
     def set_projector(self, on):
-        """Draw for the last row of a lecture room, or for a desk; the paths are the tallest plot."""
+        """Draw for the last row of a lecture room, or for a desk; the squares need the least height."""
         super().set_projector(on)
         for plot, height in zip(self.plots, (340, 440, 440), strict=True):
             plot.height = height * 7 // 6 if on else height
@@ -70,7 +77,6 @@ class SpectrumView(PageView):
         tooltips = [("", "@learner"), ("s", "$x{custom}"), ("t", "$y{0}"), ("", "@value{0.0000}")]
         _, self.bar = add_heat_maps(plot, self.maps, tooltips)
         plot.hover.formatters = {"$x": step}
-        plot.xgrid.visible = plot.ygrid.visible = False
         self.heads = LinearAxis(axis_line_alpha=0, major_tick_line_alpha=0, minor_tick_line_alpha=0)
         plot.add_layout(self.heads, "above")
         return plot
@@ -84,20 +90,16 @@ class SpectrumView(PageView):
             x_range=Range1d(-1, 1),
             y_range=Range1d(-1, 1),
         )
-        self.contours = plot.contour(
-            *landscape(window({})), LEVELS, line_color=MARK, line_width=1, line_alpha=0.7, line_dash="solid"
-        )
+        self.contours = plot.contour(*landscape(window({})), LEVELS, line_color=MARK, line_width=1)
         self.contours.level = "underlay"
         for name, source in self.paths.items():
-            style = stroke(name).color
-            add_curve(
-                plot, source, "theta_1", name, [("step", "@step"), ("θ", f"(@theta_1{{0.00}}, @{{{name}}}{{0.00}})")]
-            )
-            same = {"marker": MARKERS[name], "color": style, "legend_label": name}
-            plot.scatter("theta_1", name, source=source, size="size", **same)
-        plot.scatter([0], [0], size=14, marker="cross", color=MARK, line_width=3, legend_label="start")
-        marked = {"size": 18, "marker": "star", "color": MINIMUM, "legend_label": "minimum without privacy"}
-        plot.scatter(*([each] for each in minimum()), **marked)
+            tooltips = [("step", "@step"), ("θ", f"(@theta_1{{0.00}}, @{{{name}}}{{0.00}})")]
+            add_curve(plot, source, "theta_1", name, tooltips).glyph.line_alpha = 0.6
+            marked = {"marker": MARKERS[name], "size": "size", "color": stroke(name).color, "legend_label": name}
+            plot.scatter("theta_1", name, source=source, **marked)
+        for label, point, look in (("start", (0, 0), ("cross", MARK)), (LEAST, minimum(), ("star", "#009E73"))):
+            marker, color = look
+            plot.scatter(*([x] for x in point), marker=marker, color=color, size=18, line_width=3, legend_label=label)
         plot.legend.location = "bottom_left"
         plot.legend.click_policy = "hide"
         return plot
@@ -133,6 +135,8 @@ class SpectrumView(PageView):
         state = self.state
         self.fits, self.refused = {}, {}
         self._clear()
+        if not self._loaded:
+            return
         frozen = SpectrumState(**{name: getattr(state, name) for name in state.shared()})
         self.slow.request(lambda: _fitted(frozen), lambda results: self._show(*results))
 
@@ -229,7 +233,7 @@ class SpectrumView(PageView):
         self.bar.color_mapper.update(low=-largest, high=largest)
         powers = np.arange(np.ceil(np.log10(unit)), np.floor(np.log10(unit * 10**largest)) + 1)
         powers = 10 ** powers[:: -max(1, len(powers) // 3)]
-        ticks = _logarithmic(np.concatenate([-powers, [0.0], powers]), unit)
+        ticks = _logarithmic(np.concatenate([-powers, [0.0], powers[::-1]]), unit)
         formatter = CustomJSTickFormatter(args={"unit": float(unit)}, code=_LOGARITHMIC)
         self.bar.update(title="covariance", ticker=FixedTicker(ticks=[*ticks]), formatter=formatter)
 
