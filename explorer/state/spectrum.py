@@ -118,13 +118,13 @@ class SpectrumState(PageState):
     prefix_sums = param.Boolean(
         False,
         label="Prefix sums",
-        doc="Show the noise in the sum of all steps so far, instead of that in single steps. Privacy is the same.",
+        doc="Show the noise in the sum of the steps so far instead of that in single steps. Privacy is the same.",
     )
     absolute = param.Boolean(
         False,
-        label="With its size",
-        doc="Show covariances, and the noise in units of one record's gradient, instead of correlations. Privacy is "
-        "the same.",
+        label="Covariances",
+        doc="Show covariances instead of correlations, and the noise in units of one record's largest gradient instead "
+        "of its own standard deviation. Privacy is the same.",
     )
 
     @property

@@ -197,7 +197,7 @@ class SpectrumView(PageView):
     def _draw_maps(self):
         state, steps = self.state, self.state.steps
         shown = {name: state.matrix(fit) for name, fit in self.fits.items()}
-        stride = steps + max(1, steps // 8)
+        stride = steps + max(1, steps // 5)
         starts = np.array([stride * LEARNERS.index(name) for name in shown])
         unit = FAINTEST * min(np.diag(matrix).min() for matrix in shown.values())
         painted = [_logarithmic(m, unit) if state.absolute else m for m in shown.values()]
@@ -235,7 +235,7 @@ class SpectrumView(PageView):
         powers = 10 ** powers[:: -max(1, len(powers) // 3)]
         ticks = _logarithmic(np.concatenate([-powers, [0.0], powers[::-1]]), unit)
         formatter = CustomJSTickFormatter(args={"unit": float(unit)}, code=_LOGARITHMIC)
-        self.bar.update(title="covariance", ticker=FixedTicker(ticks=[*ticks]), formatter=formatter)
+        self.bar.update(title="covariance (logarithmic)", ticker=FixedTicker(ticks=[*ticks]), formatter=formatter)
 
     def _draw_noise(self):
         steps, plot, reach = self.state.steps, self.plots[2], 0.0
