@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from scipy.special import expit
 from sklearn.datasets import fetch_openml, load_breast_cancer, load_digits, make_classification
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import OneHotEncoder, normalize
@@ -128,6 +129,26 @@ def synthetic_h(*, split_seed=0):
         random_state=1,
     )
     return _split("Synthetic-H", X, y, split_seed)
+
+
+def logistic_plane(*, n_records=1260, theta=(4.0, -2.0), seed=0):
+    """Made-up records in the plane, which a logistic model fits: for pictures, not in `DATASETS`.
+
+    Parameters
+    ----------
+    n_records : int
+    theta : sequence of 2 floats, the slope of the model that draws the labels
+    seed : int
+
+    Returns
+    -------
+    X : ndarray (n_records, 2), uniform in a lying ellipse within the unit disc
+    y : ndarray (n_records,) of 0 and 1; 1 with probability 1 / (1 + e^(-x.theta))
+    """
+    rng = np.random.default_rng(seed)
+    angle, radius = 2 * np.pi * rng.random(n_records), np.sqrt(rng.random(n_records))
+    X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]) @ np.array([[0.9, 0.1], [0.1, 0.6]])
+    return X, (rng.random(n_records) < expit(X @ np.asarray(theta))).astype(int)
 
 
 def adult(*, split_seed=0, data_home=None):

@@ -134,6 +134,17 @@ def test_a_record_is_scaled_by_nothing_but_itself():
     np.testing.assert_array_equal(X[0], [3, 4])
 
 
+def test_the_plane_has_rows_in_the_unit_disc_and_labels_of_its_model():
+    X, y = datasets.logistic_plane(n_records=20_000, theta=(4.0, -2.0), seed=1)
+    assert X.shape == (20_000, 2)
+    assert np.linalg.norm(X, axis=1).max() <= 1
+    probability = 1 / (1 + np.exp(-(X @ [4.0, -2.0])))
+    score = (y - probability) @ np.column_stack([X, np.ones(len(y))])  # the gradient at the true slope: mean zero
+    assert (np.abs(score) < 5 * np.sqrt((probability * (1 - probability)).sum())).all()
+    again, _ = datasets.logistic_plane(n_records=20_000, seed=1)
+    np.testing.assert_array_equal(X, again)
+
+
 def test_registry():
     assert list(datasets.DATASETS) == ["breast_cancer", "digits", "synthetic_l", "synthetic_h", "adult", "gisette"]
     assert set(datasets.BUILT_IN) < set(datasets.DATASETS)

@@ -16,8 +16,9 @@ from explorer.state.fit import FitState, run_fit
 from explorer.state.glm import DIMENSIONS, GLM, OTHER, RATIO, GLMState
 from explorer.state.half_normal import HalfNormalState
 from explorer.state.renyi import RenyiState
+from explorer.state.spectrum import SpectrumState
 
-STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, FitState]
+STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, SpectrumState, FitState]
 
 
 def values(parameter):
@@ -180,6 +181,22 @@ def test_script_of_the_glm_page(parameters):
     else:
         np.testing.assert_allclose(scope["other"], curves[OTHER], rtol=1e-14)
         assert scope["glm"] == pytest.approx(curves[GLM].iloc[0], rel=1e-14)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"sampled": False, "steps": 5, "seed": 3}, {"l2_reg": 0.2, "epsilon": 2.0}])
+def test_script_of_the_spectrum_page(parameters):
+    state = SpectrumState(**parameters)
+    scope, printed = run(state.script())
+    fits, refused = state.fits()
+    assert set(scope["paths"]) == set(fits)
+    for name, fit in fits.items():
+        np.testing.assert_array_equal(scope["paths"][name], fit.path)
+        np.testing.assert_array_equal(scope["noise"][name], fit.noise)
+        np.testing.assert_array_equal(scope["covariance"][name], fit.covariance)
+        assert f"{name}: noise of standard deviation {np.sqrt(fit.covariance.sum()):.6g} in" in printed
+        assert str(fit.privacy) in printed
+    for name in refused:
+        assert f"{name}: l2_reg must exceed" in printed or f"{name}: no noise_std" in printed
 
 
 def test_tables_have_their_names():
