@@ -13,10 +13,11 @@ loss exceeds epsilon; their ends solve a quadratic equation.
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from explorer.accounting.attained import best_ramp, earned, earned_beyond, staircases
 from explorer.accounting.bound import ProfileBound
-from explorer.accounting.logspace import log_normal_density
+from explorer.accounting.logspace import log1mexp, log_normal_density
 from explorer.accounting.mechanisms import ObjectivePerturbation
 from explorer.accounting.refined import dual_log_delta
 from explorer.accounting.tight import add_plans
@@ -152,10 +153,10 @@ class OneRecordLoss(ProfileBound):
 def attaining_loss(mechanism, *, epsilon, direction):
     """The loss that leaks what `AttainedLowerBound` reports for the direction at this epsilon.
 
-    It is the best, by its own exact profile, of the losses that the lower bound is made of: for "add" the linear one and
-    at most two plans of `explorer.accounting.tight`, of which one is the supremum; for "remove" the linear one, one
+    It is the best, by its own exact profile, of the losses that the lower bound is made of: for "add" the linear one
+    and at most two plans of `explorer.accounting.tight`, of which one is the supremum; for "remove" the linear one, one
     ramp, and staircases, see `explorer.accounting.attained`. Of equals the simplest is taken. Its mirror image leaks as
-    much.
+    much. Where log delta is far below -10^4, floats can no longer tell the knots apart, and it may leak less.
 
     Parameters
     ----------
@@ -199,9 +200,8 @@ def _add_maps(epsilon, s, kappa, *, monotone):
     yield np.zeros(1), np.full(1, s)
     if monotone:
         return
-    for (b1, h1, _), (b2, h2, _) in add_plans(epsilon, sensitivity_ratio=s, curvature_ratio=kappa):
-        for zero in (b2 - h2 / kappa, -(b1 - h1 / kappa)):
-            yield np.concatenate([zero - h1 / kappa, zero + h2 / kappa]), np.concatenate([-h1, h2])
+    for zero, (_, h1, _), (_, h2, _) in add_plans(epsilon, sensitivity_ratio=s, curvature_ratio=kappa):
+        yield np.concatenate([zero - h1 / kappa, zero + h2 / kappa]), np.concatenate([-h1, h2])
 
 
 def _remove_maps(epsilon, s, kappa, *, monotone):
@@ -260,9 +260,23 @@ def _log_half_leak(epsilon, knots, shifts):
     inside = (np.where((a < 0) & (discriminant > 0), inner, 0), np.where((a < 0) & (discriminant > 0), outer, 0))
     before = (0.0, np.where(a >= 0, np.where(discriminant > 0, inner, length), 0))
     after = (np.where((a >= 0) & (discriminant > 0), outer, length), length)
-    parts = [earned(epsilon, y + t0, y + t1, h + m * t0, h + m * t1) for t0, t1 in (inside, before, after)]
+    parts = [_log_gain(epsilon, y + t0, y + t1, h + m * t0, h + m * t1) for t0, t1 in (inside, before, after)]
     onset = epsilon / last - last / 2
     beyond = earned_beyond(epsilon, np.maximum(onset, knots[-1]), last)
-    until = earned(epsilon, knots[-1], onset, last, last)
+    until = _log_gain(epsilon, knots[-1], onset, last, last)
     tail = np.where(last > 0, beyond, np.where(last < 0, until, -np.inf))
     return np.logaddexp.reduce(np.concatenate([*parts, tail], axis=1), axis=1)
+
+
+def _log_gain(epsilon, y0, y1, h0, h1):
+    """`earned`; where the shifted interval lies to the left, whose tails would cancel, the two intervals' masses."""
+    own, other = _log_mass(y0, y1), _log_mass(y0 + h0, y1 + h1)
+    masses = own + log1mexp(np.minimum(epsilon + other - own, 0))
+    left = (y0 + h0 < -1) & (y1 > y0)
+    return np.where(left, np.where(np.isnan(masses), -np.inf, masses), earned(epsilon, y0, y1, h0, h1))
+
+
+def _log_mass(low, high):
+    """log(Phi(high) - Phi(low)) from the nearer tail."""
+    low, high = np.where(low + high < 0, -high, low), np.where(low + high < 0, -low, high)
+    return log_ndtr(-low) + log1mexp(np.minimum(log_ndtr(-high) - log_ndtr(-low), 0))
