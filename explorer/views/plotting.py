@@ -37,6 +37,9 @@ STROKES = {
     "p(θ|Z)": Stroke("#56B4E9", "12 5"),
     "p(θ|Z′)": Stroke("#D55E00", "solid"),
     "log-ratio": Stroke("#0072B2", "solid"),
+    "No record": Stroke("#888888", "3 3"),
+    "Linear loss": Stroke("#009E73", "12 4 2 4"),
+    "Worst case": Stroke("#D55E00", "solid"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 MARK = "#888888"  # thresholds, and where values are read
