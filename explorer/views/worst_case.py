@@ -28,9 +28,8 @@ INTRODUCTION = r"""
 **Which record’s loss leaks most, and how much?** A record pushes the noise along its own x only, so one dimension is
 enough: there the noise b makes θ = −b/λ, and with the record the same θ needs the noise T(b). The push T(b) − b is at
 most L, and can change only as fast as the loss bends. Every such push is some record’s loss, so the worst push is the
-truth about privacy: **a loss that bends in the right place leaks more than a straight one**. Below, p and q are the
-densities of the noise that makes θ, without the record and with it if the record is added, the other way round if
-removed.
+truth about privacy: **a loss that bends in the right place leaks more than a straight one**. Of the two densities of
+that noise, with the record and without it, p is the one before the record is removed or added, and q the one after.
 
 $$T(b) = b + h(b), \quad \lvert h \rvert \le L, \quad 0 \le h' \le \tfrac{\beta}{\lambda}, \qquad
 \ell'(\theta) = -h(-\lambda\theta), \qquad
@@ -51,6 +50,7 @@ DETAILS = {
     ATTAINED: "what the solid loss leaks",
     GAUSSIAN: "what a linear loss leaks",
 }
+EQUAL = 1e-9  # in log10 delta, what rounding may leave between equals
 BORDER = 110  # pixels for the labels of an axis, so that the plots over b stand exactly above each other
 COLORS = {ATTAINED: stroke(WORST).color, GAUSSIAN: stroke(LINEAR).color}
 
@@ -182,7 +182,7 @@ def _times(log10_ratio, *, up):
 def _headline(state, summary):
     log10_delta, done = summary["log10_delta"], "removed" if state.direction == REMOVE else "added"
     ratio, gap = _times(-summary.loc[GAUSSIAN, "log10_ratio"], up=False), summary.loc[TIGHT, "log10_ratio"]
-    rest = "no loss leaks more" if gap < 1e-9 else f"no loss leaks more than {_times(gap, up=True)} × that"
+    rest = "no loss leaks more" if gap < EQUAL else f"no loss leaks more than {_times(gap, up=True)} × that"
     return (
         f"When a record is {done}, the loss that leaks most at ε = {state.epsilon:g} has "
         f"<b>δ = {power_of_ten(log10_delta[ATTAINED], up=False)}</b>, <b>{ratio}\N{NO-BREAK SPACE}×</b> a linear "
@@ -209,10 +209,11 @@ def _shape(state, pieces):
 
 def _cards(state, summary):
     for name, row in summary.iterrows():
-        up, color = name not in LOWER, COLORS.get(name, stroke(name).color)
+        up, color = name not in LOWER, COLORS.get(name, Card.color)  # the others have no curve here
         if row["refusal"]:
             yield Card(name, "–", "does not apply here", color)
             continue
         epsilon = f"ε = {rounded(row['epsilon'], up=up)} at δ = {state.delta:g}"
-        times = "" if name in LOWER else f"{_times(row['log10_ratio'], up=True)} × the attained; "
-        yield Card(name, f"δ = {power_of_ten(row['log10_delta'], up=up)}", f"{DETAILS[name]}; {times}{epsilon}", color)
+        times = "as much as" if row["log10_ratio"] < EQUAL else f"{_times(row['log10_ratio'], up=True)} ×"
+        parts = [DETAILS[name], *([] if name in LOWER else [f"{times} the attained"]), epsilon]
+        yield Card(name, f"δ = {power_of_ten(row['log10_delta'], up=up)}", "; ".join(parts), color)
