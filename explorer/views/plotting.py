@@ -40,6 +40,9 @@ STROKES = {
     "log-ratio": Stroke("#0072B2", "solid"),
     "DP-FTRL": Stroke("#E69F00", "6 3 2 3 2 3"),
     "Algorithm 1": Stroke("#D55E00", "12 5"),
+    "No record": Stroke("#888888", "3 3"),
+    "Linear loss": Stroke("#009E73", "12 4 2 4"),
+    "Worst case": Stroke("#D55E00", "solid"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 DIVERGING = interp_palette(RdBu11, 255)  # ColorBrewer's, blue below 0 and red above, told apart by colour-blind eyes

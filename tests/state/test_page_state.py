@@ -21,10 +21,17 @@ from explorer.state.spectrum import SpectrumState
 STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, SpectrumState, FitState]
 
 
+from explorer.state.worst_case import ATTAINED, NAMES, WORST, WorstCaseState
+
+STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, WorstCaseState, FitState]
+
+
 def values(parameter):
     """Values that a parameter accepts."""
     if isinstance(parameter, param.Boolean):
         return st.booleans()
+    if isinstance(parameter, param.Selector):
+        return st.sampled_from(parameter.objects)
     if isinstance(parameter, param.Integer):
         return st.integers(*parameter.bounds)
     return st.floats(*parameter.bounds)
@@ -76,6 +83,7 @@ def test_whatever_an_address_says_the_state_stays_valid(kind, text):
         (BoundsState, {"bounds": "{}"}),
         (CompositionState, {"sampling_rate": "0"}),
         (CompositionState, {"uses": "2000"}),
+        (WorstCaseState, {"direction": "both"}),
         (FitState, {"seed": "1.5"}),
         (FitState, {"seed": "99999999999999999999"}),
         (FitState, {"result": "1"}),
@@ -197,6 +205,25 @@ def test_script_of_the_spectrum_page(parameters):
         assert str(fit.privacy) in printed
     for name in refused:
         assert f"{name}: l2_reg must exceed" in printed or f"{name}: no noise_std" in printed
+
+
+@pytest.mark.parametrize("parameters", [{}, {"l2_reg": 0.5, "epsilon": 1.0}, {"direction": "add", "noise_std": 3.0}])
+def test_script_of_the_worst_case_page(parameters):
+    state = WorstCaseState(**parameters)
+    scope, printed = run(state.script())
+    curves, summary = state.curves(), state.summary()
+    assert scope["loss"] == state.worst()
+    for name, key, at in (("value", "loss", "theta"), ("shift", "map", "noise"), ("excess", "excess", "noise")):
+        curve = curves[key].set_index("theta" if at == "theta" else "b")[WORST]
+        np.testing.assert_array_equal(scope[name], curve.loc[scope[at]])
+    shown = dict(line.split(": log10 delta = ") for line in printed.splitlines() if "log10 delta" in line)
+    bounds = ("HockeyStickBound", "RefinedBound", "TightBound", "AttainedLowerBound", "GaussianLowerBound")
+    for name, bound in zip(NAMES, bounds, strict=True):
+        if why := summary.loc[name, "refusal"]:
+            assert f"{bound}: {why}" in printed
+        else:
+            assert float(shown[bound]) == pytest.approx(summary.loc[name, "log10_delta"], rel=1e-5)
+    assert float(shown["This loss"]) == pytest.approx(summary.loc[ATTAINED, "log10_delta"], rel=1e-3)
 
 
 def test_tables_have_their_names():

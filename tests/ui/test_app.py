@@ -10,6 +10,9 @@ from explorer.state.half_normal import PERTURBATION, HalfNormalState
 from explorer.state.renyi import RenyiState
 from explorer.state.spectrum import SpectrumState
 
+
+from explorer.state.worst_case import WORST, WorstCaseState
+
 SYMBOLS = {"noise_std": "σ", "l2_reg": "λ", "smoothness": "β", "lipschitz": "L"}
 
 
@@ -229,3 +232,17 @@ def test_projector_and_dark_mode_draw_large(explorer):
     explorer.page.get_by_role("button", name="Toggle theme").click()
     explorer.page.wait_for_timeout(1000)
     explorer.until(lambda: size() == pytest.approx(25.2))
+
+
+def test_worst_case_loss_follows_the_slider_and_the_direction(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=worst-case&direction=add")
+    page.get_by_role("tab", name="Worst case", selected=True).wait_for(timeout=60_000)
+    explorer.slider("β").focus()
+    page.keyboard.press("ArrowLeft")
+    explorer.until(lambda: explorer.field("β") < 1)
+    expected = WorstCaseState(direction="add", smoothness=explorer.field("β")).curves()
+    for source, key in (("worst_case_curves", "loss"), ("worst_case_map_curves", "map")):
+        explorer.until(lambda s=source: np.isfinite(explorer.data(s, WORST)).all())
+        np.testing.assert_allclose(explorer.data(source, WORST), expected[key][WORST], rtol=1e-12, atol=1e-14)
+    page.get_by_text("It is linear but for one bend between").wait_for()
