@@ -8,6 +8,7 @@ import numpy as np
 from explorer.learning.objective import loss_on
 from explorer.validation import natural
 
+SHARES = {"sag": 4, "svrg": 1}  # of lambda, that a block's smoothness may come to where no batch_size is given
 _LARGEST_BATCH = 64
 
 
@@ -18,9 +19,8 @@ class FiniteSum:
     ----------
     objective : PerturbedObjective
     batch_size : int >= 1, records in a block (fewer in the last); None for what the regulariser allows, the largest up
-        to 64 whose smoothness is at most `share` l2_reg
-    share : float > 0
-    solver : str, who asks, for the error
+        to 64 whose smoothness is at most SHARES[solver] l2_reg
+    solver : str, who asks: "sag" or "svrg"
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class FiniteSum:
     ValueError if the records cannot be read in any order, as they can in memory.
     """
 
-    def __init__(self, objective, *, batch_size, share, solver):
+    def __init__(self, objective, *, batch_size, solver):
         records, n = objective.records, objective.n_records
         if not hasattr(records, "take"):
             raise ValueError(
@@ -42,7 +42,8 @@ class FiniteSum:
             )
         smoothness = objective.weight * objective.loss.smoothness * records.norms**2
         if batch_size is None:
-            batch_size = np.clip(share * objective.l2_reg / max(smoothness.max(), 1e-300), 1, _LARGEST_BATCH) // 1
+            allowed = SHARES[solver] * objective.l2_reg / max(smoothness.max(), 1e-300)
+            batch_size = np.clip(allowed, 1, _LARGEST_BATCH) // 1
         size = natural("batch_size", batch_size)
         self._objective = objective
         self._blocks = [records.take(slice(first, min(first + size, n))) for first in range(0, n, size)]
