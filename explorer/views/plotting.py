@@ -37,6 +37,16 @@ STROKES = {
     "p(θ|Z)": Stroke("#56B4E9", "12 5"),
     "p(θ|Z′)": Stroke("#D55E00", "solid"),
     "log-ratio": Stroke("#0072B2", "solid"),
+    "Gradient descent": Stroke("#D55E00", "solid"),
+    "Accelerated": Stroke("#E69F00", "8 3"),
+    "SAG": Stroke("#0072B2", "solid"),
+    "SVRG": Stroke("#56B4E9", "12 5"),
+    "L-BFGS": Stroke("#009E73", "12 4 2 4"),
+    "Newton": Stroke("#CC79A7", "solid"),
+    "Newton-CG": Stroke("#888888", "3 3"),
+    "Subsampled Newton": Stroke("#CC79A7", "2 4"),
+    "n log n": Stroke("#888888", "12 5"),
+    "n²": Stroke("#888888", "6 3 2 3 2 3"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 MARK = "#888888"  # thresholds, and where values are read

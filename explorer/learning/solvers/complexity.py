@@ -7,7 +7,7 @@ argument broadcasts; results are floats, since some exceed any integer type.
 
 import numpy as np
 
-from explorer.learning.solvers.finite_sum import FiniteSum
+from explorer.learning.solvers.finite_sum import partition
 
 
 def predicted_evaluations(objective, *, gradient_tol):
@@ -15,7 +15,7 @@ def predicted_evaluations(objective, *, gradient_tol):
 
     Parameters
     ----------
-    objective : PerturbedObjective, of records that can be read in any order
+    objective : PerturbedObjective
     gradient_tol : float > 0, tau
 
     Returns
@@ -33,8 +33,8 @@ def predicted_evaluations(objective, *, gradient_tol):
         for name, law in (("gradient_descent", gradient_descent_evaluations), ("accelerated", accelerated_evaluations))
     }
     for name, law in (("sag", sag_evaluations), ("svrg", svrg_evaluations)):
-        data = FiniteSum(objective, batch_size=None, solver=name)
-        predicted[name] = law(objective.n_records, lipschitz=data.lipschitz, batch_size=data.sizes[0], **known)
+        size, lipschitz = partition(objective, batch_size=None, solver=name)
+        predicted[name] = law(objective.n_records, lipschitz=lipschitz, batch_size=size, **known)
     return {name: float(evaluations) for name, evaluations in predicted.items()}
 
 
