@@ -21,7 +21,7 @@ from explorer.views.background import Latest
 from explorer.views.controls import log_slider, number_field, switch
 from explorer.views.job import JobRunner
 from explorer.views.page import PageView
-from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, redraw, stroke
+from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, Readouts, power_of_ten
 
 INTRODUCTION = r"""
@@ -40,11 +40,14 @@ GROWTH = f"""
 ### How the work grows with n
 
 The same race on the first {SIZES[0]}, {SIZES[1]}, … {SIZES[-1]:,} of the same records, all else as above. On these axes
-a power of n is a straight line; the grey ones start at the geometric mean of all that finished for n = {SIZES[0]}.
+a power of n is a straight line; the grey ones start at the geometric mean of all that finished for n = {SIZES[0]}. A
+triangle is where a solver gave up: it needs more than that.
 """
 
-FINISHED, UNFINISHED, THEOREM = "finished", "did not finish", "theorem: at most"
-AT_LEAST = "did not finish (needs more)"
+CAPTION = "Dotted: τ, and the limit. ● finished, × did not finish, ◇ what the solver’s theorem allows at most."
+FINISHED, UNFINISHED, THEOREM, MORE = "finished", "did not finish", "theorem: at most", "did not finish: needs more"
+SHAPES = {FINISHED: "circle", UNFINISHED: "x", THEOREM: "diamond", MORE: "triangle"}
+LEGEND_ROOM = 0.3  # above the curves; as a part of the decades they span
 
 
 class SolversView(PageView):
@@ -92,10 +95,7 @@ class SolversView(PageView):
             label: add_curve(plot, source, "evaluations", label, _tooltips("gradient norm", f"@{{{label}}}{{0.00e}}"))
             for label, source in self.sources.items()
         }
-        self.marks = {
-            kind: _add_points(plot, f"solvers_{kind.split(':')[0].replace(' ', '_')}", kind, shape)
-            for kind, shape in ((FINISHED, "circle"), (UNFINISHED, "x"), (THEOREM, "diamond"))
-        }
+        self.marks = _add_points(plot, self.lines)
         self.threshold, self.limit = add_mark(plot, "width"), add_mark(plot, "height")
         plot.legend.update(click_policy="hide", location="top_right", ncols=2)
         return plot
@@ -116,7 +116,7 @@ class SolversView(PageView):
         for label in (*NAMES.values(), *LAWS):
             tooltips = [("n", "@n{0,0}"), ("evaluations", f"@{{{label}}}{{0,0}}")]
             self.growth_lines[label] = add_curve(plot, self.growth_source, "n", label, tooltips)
-        self.at_least = _add_points(plot, "solvers_growth_at_least", AT_LEAST, "triangle")
+        self.growth_marks = _add_points(plot, self.growth_lines)
         plot.xaxis.ticker = list(SIZES)
         plot.legend.update(click_policy="hide", location="top_left", ncols=2)
         return plot
@@ -158,7 +158,7 @@ class SolversView(PageView):
             last[label] = step
         tau = state.gradient_tol
         entries = {label: (*step, True if step[1] <= tau else None, "") for label, step in last.items()}
-        self._draw(entries, _so_far(entries), max(row[2] for row in rows))
+        self._draw(entries, _so_far(entries), [row[2] for row in rows])
         return np.mean([_part(first.get(label), last.get(label), state) for label in self._chosen()])
 
     def _show(self, race):
@@ -170,20 +170,25 @@ class SolversView(PageView):
             row.solver: (row.evaluations, ends[row.solver], row.finished, row.message)
             for row in race.standings.itertuples()
         }
-        self._draw(entries, _headline(race.standings), race.traces["gradient_norm"].max())
+        self._draw(entries, _headline(race.standings), race.traces["gradient_norm"])
 
-    def _draw(self, entries, headline, largest):
+    def _draw(self, entries, headline, norms):
         """Show where each solver is: (evaluations, gradient norm, finished or None for not yet, message) by name."""
         self.entries, self.headline = entries, headline
         tau = self.state.gradient_tol
-        self.plot.y_range.update(start=tau / 10, end=float(max(10 * largest, 100 * tau)))
-        for kind, wanted in ((FINISHED, True), (UNFINISHED, False)):
-            _set_points(self.marks[kind], [(label, *e[:2]) for label, e in entries.items() if e[2] is wanted])
-        self._draw_theorems()
+        low = max(min(tau / 10, min(norms) / 3), tau / 10_000)  # Newton's last step can go far below tau
+        _frame(self.plot, low, max(*norms, 10 * tau))
+        self._draw_marks()
 
-    def _draw_theorems(self):
+    def _draw_marks(self):
+        """Where solvers ended, and what theorems allow them; and all that in words."""
         chosen, tau = self._chosen(), self.state.gradient_tol
-        _set_points(self.marks[THEOREM], [(label, x, tau) for label, x in self.predicted.items() if label in chosen])
+        for label, source in self.marks.items():
+            count, norm, finished, _ = self.entries.get(label, (0, 0, None, ""))
+            points = [] if finished is None else [(count, norm, FINISHED if finished else UNFINISHED)]
+            if label in self.predicted and label in chosen:
+                points.append((self.predicted[label], tau, THEOREM))
+            _set_points(source, points)
         self.readouts.show(self.headline, _cards(chosen, self.entries, self.predicted, self.state))
         redraw(self.pane)
 
@@ -200,18 +205,16 @@ class SolversView(PageView):
             source.data = _no_trace(label)
         _show_only(self.plot, self.lines, self._chosen())
         ratio, limit = state.l2_reg / SMOOTHNESS, state.max_passes * state.n_records
-        self.plot.title.text = (
-            f"Who is first at τ? n = {state.n_records:,}, λ = {ratio:.3g} β (dotted: τ and the limit)"
-        )
+        self.plot.title.text = f"Who is first at τ? (n = {state.n_records:,}, λ = {ratio:.3g} β)"
         self.threshold.location, self.limit.location = state.gradient_tol, limit
         self.plot.x_range.update(start=state.n_records / 1.5, end=2 * limit)
-        self._draw({}, "Press <b>Race</b> to run them. Each starts at zero.", 1e3)
+        self._draw({}, "Press <b>Race</b> to run them. Each starts at zero.", [1e3])
         frozen = SolversState(**{name: getattr(state, name) for name in state.shared()})
         self.slow.request(frozen.predictions, self._predict)
 
     def _predict(self, predicted):
         self.predicted = predicted
-        self._draw_theorems()
+        self._draw_marks()
 
     def _follow_growth(self, rows):
         self._draw_growth(growth_table(rows))
@@ -229,9 +232,11 @@ class SolversView(PageView):
         columns.update({name: law[name].to_numpy() for name in LAWS})
         self.growth_source.data = columns
         short = table[~table["finished"].astype(bool)]
-        _set_points(self.at_least, [(row.solver, row.n, row.evaluations) for row in short.itertuples()])
+        for label, source in self.growth_marks.items():
+            mine = short[short["solver"] == label]
+            _set_points(source, [(n, count, MORE) for n, count in zip(mine["n"], mine["evaluations"], strict=True)])
         known = np.concatenate([*list(columns.values())[1:], short["evaluations"].to_numpy(float)])
-        self.plots[1].y_range.update(start=float(np.nanmin(known) / 2), end=float(np.nanmax(known) * 3))
+        _frame(self.plots[1], np.nanmin(known) / 2, np.nanmax(known))
         redraw(self.panes[1])
 
     def _forget_growth(self, *_):
@@ -240,8 +245,9 @@ class SolversView(PageView):
         self.growth_runner.say("info", "")
         state.growth = None
         self.growth_source.data = _no_growth()
-        _set_points(self.at_least, [])
-        self.plots[1].y_range.update(start=1e3, end=1e8)
+        for source in self.growth_marks.values():
+            _set_points(source, [])
+        _frame(self.plots[1], 1e3, 1e7)
         _show_only(self.plots[1], self.growth_lines, [*self._chosen(), *LAWS])
         grows = f"{state.l2_reg:.3g} · √(n / {state.n_records:,})" if state.growing_l2_reg else f"{state.l2_reg:.3g}"
         self.plots[1].title.text = f"Work to reach τ = {state.gradient_tol:g} with λ = {grows}"
@@ -278,7 +284,7 @@ class SolversView(PageView):
             spacing=3,
             sizing_mode="stretch_width",
         )
-        race = self.arrange(controls, self.runner.status)
+        race = self.arrange(controls, pmui.Typography(CAPTION, variant="body2"), self.runner.status)
         return pmui.Column(race, self.growth_words, growth, sizing_mode="stretch_width")
 
 
@@ -291,32 +297,48 @@ def _tooltips(what, value):
     return [("evaluations", "@evaluations{0,0}"), (what, value)]
 
 
-def _add_points(plot, name, kind, shape):
-    """Points in the colours of their curves, under `kind` in the legend; filled if FINISHED. Returns the source."""
-    source = ColumnDataSource(name=name)
-    _set_points(source, [])
-    fill = {"fill_color": "color"} if kind == FINISHED else {"fill_alpha": 0.0}
-    points = plot.scatter(
-        "x", "y", source=source, marker=shape, size=14, line_color="color", line_width=3, legend_label=kind, **fill
-    )
-    tooltips = [("", f"@solver, {kind}"), (plot.xaxis.axis_label, "@x{0,0}"), (plot.yaxis.axis_label, "@y{0,0.0000}")]
-    plot.add_tools(HoverTool(renderers=[points], tooltips=tooltips, visible=False))
-    return source
+def _add_points(plot, lines):
+    """Points in the colour of each curve, shown and hidden with it; dict of their sources by its name."""
+    sources = {}
+    for label, line in lines.items():
+        sources[label] = source = ColumnDataSource(name=f"{plot.name}_marks: {label}")
+        _set_points(source, [])
+        points = plot.scatter(
+            "x",
+            "y",
+            source=source,
+            marker="shape",
+            size=14,
+            color=stroke(label).color,
+            fill_alpha="filled",
+            line_width=3,
+            visible=line.visible,
+        )
+        line.js_link("visible", points, "visible")
+        tooltips = [("", f"{label}, @kind"), (plot.xaxis.axis_label, "@x{0,0}"), (plot.yaxis.axis_label, "@y{0,0.000}")]
+        plot.add_tools(HoverTool(renderers=[points], tooltips=tooltips, visible=False))
+    return sources
 
 
 def _set_points(source, points):
-    """Show points, a list of (solver, x, y); the first is nowhere and gives the legend its colour."""
-    labels, x, y = zip(("", np.nan, np.nan), *points, strict=True)
-    colors = [MARK, *(stroke(label).color for label in labels[1:])]
-    source.data = {"x": list(x), "y": list(y), "color": colors, "solver": list(labels)}
+    """Show points, a list of (x, y, kind)."""
+    x, y, kinds = zip(*points, strict=True) if points else ((), (), ())
+    shapes, filled = [SHAPES[kind] for kind in kinds], [float(kind == FINISHED) for kind in kinds]
+    data = {"x": list(x), "y": list(y), "kind": list(kinds), "shape": shapes, "filled": filled}
+    if data != source.data:  # a race redraws every 0.1 s
+        source.data = data
+
+
+def _frame(plot, low, high):
+    """The upright axis from low to high, with room for the legend."""
+    plot.y_range.update(start=float(low), end=float(high * (high / low) ** LEGEND_ROOM))
 
 
 def _show_only(plot, lines, labels):
     for label, line in lines.items():
         line.visible = label in labels
     for item in plot.legend[0].items:
-        if item.renderers[0] in lines.values():
-            item.visible = item.renderers[0].visible
+        item.visible = item.renderers[0].visible
 
 
 def _no_growth():
@@ -347,7 +369,8 @@ def _headline(standings):
     if order:
         label, count, passes = order[0]
         text = f"<b>{label}</b> is first with <b>{count:,}</b> gradients of single records, {passes:,.3g} of each"
-        text += "".join(f", then {label} ({count:,})" for label, count, _ in order[1:]) + "."
+        others = ", ".join(f"{label} ({count:,})" for label, count, _ in order[1:])
+        text += f", then {others}." if others else "."
     if not done.all():
         text += f" <b>Did not finish:</b> {', '.join(standings['solver'][~done])}."
     return text

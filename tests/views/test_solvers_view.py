@@ -11,7 +11,7 @@ from explorer.state.solvers import LAWS, NAMES, SIZES, SolversState, run_growth,
 from explorer.views import SolversView, solvers
 from explorer.workers import WorkerPool
 
-PATIENCE = 60
+PATIENCE = 300
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +32,14 @@ def slow_race(*, report, **arguments):
     time.sleep(PATIENCE)
 
 
-def shown(source):
-    """The points of a source but for the first, which is nowhere."""
-    return {label: (x, y) for label, x, y in zip(*(source.data[c][1:] for c in ("solver", "x", "y")), strict=True)}
+def shown(marks, kind):
+    """Where the marks of a kind are, by solver."""
+    return {
+        label: (x, y)
+        for label, source in marks.items()
+        for x, y, k in zip(*(source.data[column] for column in ("x", "y", "kind")), strict=True)
+        if k == kind
+    }
 
 
 def raced(view, act):
@@ -70,8 +75,8 @@ def test_race_is_drawn_and_who_did_not_finish_is_not_dropped(pool):
         np.testing.assert_array_equal(view.sources[label].data[label], expected["gradient_norm"])
     standings = race.standings.set_index("solver")
     assert list(standings["finished"]) == [True, True, False]
-    assert {label: x for label, (x, _) in shown(view.marks["finished"]).items()} == dict(standings["evaluations"][:2])
-    assert list(shown(view.marks["did not finish"])) == ["Gradient descent"]
+    assert {label: x for label, (x, _) in shown(view.marks, "finished").items()} == dict(standings["evaluations"][:2])
+    assert list(shown(view.marks, "did not finish")) == ["Gradient descent"]
     assert "<b>Did not finish:</b> Gradient descent." in view.readouts.object
     first, second = standings.index[:2]
     assert f"<b>{first}</b> is first with <b>{standings['evaluations'].iloc[0]:,}</b>" in view.readouts.object
@@ -85,7 +90,7 @@ def test_theorems_stand_beside_and_follow_the_parameters(pool):
     for l2_reg in (0.5, 2.0):
         view.state.l2_reg = l2_reg
         predicted = view.state.predictions()
-        assert shown(view.marks["theorem: at most"]) == {
+        assert shown(view.marks, "theorem: at most") == {
             label: (predicted[label], 0.01) for label in ("Gradient descent", "SAG")
         }
         assert f"theorem: ≤ {predicted['Gradient descent']:,.0f}" in view.readouts.object
@@ -97,7 +102,7 @@ def test_a_moved_parameter_leaves_nothing_stale(pool):
     view.state.gradient_tol = 0.1
     assert view.state.race is None
     assert all(np.isnan(source.data["evaluations"]).all() for source in view.sources.values())
-    assert not shown(view.marks["finished"]) | shown(view.marks["did not finish"])
+    assert not shown(view.marks, "finished") | shown(view.marks, "did not finish")
     assert "Press <b>Race</b>" in view.readouts.object
 
 
@@ -139,7 +144,7 @@ def test_growth_is_drawn_with_its_laws_and_what_is_missing(pool):
         drawn = data[row.solver][SIZES.index(row.n)]
         assert drawn == row.evaluations if row.finished else np.isnan(drawn)
     short = table[~table["finished"]]
-    assert 0 < len(short) == len(view.at_least.data["x"]) - 1
+    assert 0 < len(short) == sum(len(source.data["x"]) for source in view.growth_marks.values())
     assert np.isfinite([data[law] for law in LAWS]).all()
     assert "did not finish for n = " in view.growth_readouts.object
     view.state.growing_l2_reg = True
