@@ -7,5 +7,15 @@ from explorer.views.glm import GLMView
 from explorer.views.half_normal import HalfNormalView
 from explorer.views.renyi import RenyiView
 from explorer.views.solvers import SolversView
+from explorer.views.start import StartView
 
-__all__ = ["BoundsView", "CompositionView", "FitView", "GLMView", "HalfNormalView", "RenyiView", "SolversView"]
+__all__ = [
+    "BoundsView",
+    "CompositionView",
+    "FitView",
+    "GLMView",
+    "HalfNormalView",
+    "RenyiView",
+    "SolversView",
+    "StartView",
+]

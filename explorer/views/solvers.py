@@ -59,10 +59,12 @@ class SolversView(PageView):
     pool : WorkerPool or None for the one that all sessions of this process share
     """
 
+    state_type = SolversState
+    question = "How much work is it to get to τ? A race of eight solvers, beside what the theorems allow."
     introduction = INTRODUCTION
 
     def __init__(self, state=None, *, pool=None, **params):
-        self.state = state or SolversState()
+        self.state = state or self.state_type()
         self.growth_words = pn.pane.Markdown(GROWTH, sizing_mode="stretch_width", max_width=1200)
         self.growth_readouts = Readouts(name="solvers_growth_readouts")
         super().__init__(self._race_plot(), self._growth_plot(), **params)
@@ -209,7 +211,7 @@ class SolversView(PageView):
         self.threshold.location, self.limit.location = state.gradient_tol, limit
         self.plot.x_range.update(start=state.n_records / 1.5, end=2 * limit)
         self._draw({}, "Press <b>Race</b> to run them. Each starts at zero.", [1e3])
-        frozen = SolversState(**{name: getattr(state, name) for name in state.shared()})
+        frozen = type(state)(**{name: getattr(state, name) for name in state.shared()})
         self.slow.request(frozen.predictions, self._predict)
 
     def _predict(self, predicted):
