@@ -5,7 +5,16 @@ import unicodedata
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views import BoundsView, CompositionView, FitView, GLMView, HalfNormalView, RenyiView, StartView
+from explorer.views import (
+    BoundsView,
+    CompositionView,
+    FitView,
+    GLMView,
+    HalfNormalView,
+    RenyiView,
+    SolversView,
+    StartView,
+)
 from explorer.views.address import Address, query_of_session
 from explorer.views.plotting import in_session, let_plots_come_late
 
@@ -18,6 +27,7 @@ PAGES = {  # the path through a lecture
     "Rényi": RenyiView,
     "Composition": CompositionView,
     "GLM bug": GLMView,
+    "Solvers": SolversView,
     "Fit": FitView,
 }
 

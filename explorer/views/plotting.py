@@ -43,6 +43,16 @@ STROKES = {
     "No record": Stroke("#888888", "3 3"),
     "Linear loss": Stroke("#009E73", "12 4 2 4"),
     "Worst case": Stroke("#D55E00", "solid"),
+    "Gradient descent": Stroke("#D55E00", "solid"),
+    "Accelerated": Stroke("#E69F00", "8 3"),
+    "SAG": Stroke("#0072B2", "solid"),
+    "SVRG": Stroke("#56B4E9", "12 5"),
+    "L-BFGS": Stroke("#009E73", "12 4 2 4"),
+    "Newton": Stroke("#CC79A7", "solid"),
+    "Newton-CG": Stroke("#888888", "3 3"),
+    "Subsampled Newton": Stroke("#CC79A7", "2 4"),
+    "n log n": Stroke("#888888", "12 5"),
+    "n²": Stroke("#888888", "6 3 2 3 2 3"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 DIVERGING = interp_palette(RdBu11, 255)  # ColorBrewer's, blue below 0 and red above, told apart by colour-blind eyes

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.state import composition
+from explorer.state import composition, solvers
 from explorer.state.bounds import BoundsState
 from explorer.state.composition import CompositionState
 from explorer.state.fit import FitState, run_fit
@@ -24,6 +24,11 @@ STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, 
 from explorer.state.worst_case import ATTAINED, NAMES, WORST, WorstCaseState
 
 STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, WorstCaseState, FitState]
+
+
+from explorer.state.solvers import NAMES, SolversState, run_growth, run_race
+
+STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, SolversState, FitState]
 
 
 def values(parameter):
@@ -224,6 +229,27 @@ def test_script_of_the_worst_case_page(parameters):
         else:
             assert float(shown[bound]) == pytest.approx(summary.loc[name, "log10_delta"], rel=1e-5)
     assert float(shown["This loss"]) == pytest.approx(summary.loc[ATTAINED, "log10_delta"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"svrg": False}, {"growing_l2_reg": True, "sag": False, "svrg": False, "gradient_tol": 1.0, "seed": 3}],
+)
+def test_script_of_the_solvers_page(parameters, monkeypatch):
+    monkeypatch.setattr(solvers, "SIZES", (128, 256))
+    state = SolversState(n_records=200, dimension=4, l2_reg=0.5, max_passes=50, **parameters)
+    scope, printed = run(state.script())
+    standings = run_race(**state.race_arguments()).standings.set_index("solver")
+    growth = run_growth(**state.growth_arguments()).set_index(["n", "solver"])
+    assert [NAMES[name] for name in scope["results"]] == [NAMES[name] for name in state.solvers()]
+    for name, result in scope["results"].items():
+        row = standings.loc[NAMES[name]]
+        assert (result.n_gradient_evaluations, result.success) == (row["evaluations"], row["finished"])
+        assert f"{name}: {'finished' if result.success else 'did not finish'} after {row['evaluations']}" in printed
+    assert {NAMES[name]: count for name, count in scope["predicted"].items()} == state.predictions()
+    for (n, name), (count, success) in scope["growth"].items():
+        assert (count, success) == tuple(growth.loc[(n, NAMES[name]), ["evaluations", "finished"]])
+    assert len(scope["growth"]) == len(growth) == 2 * len(state.solvers())
 
 
 def test_tables_have_their_names():
