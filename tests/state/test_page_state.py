@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from explorer.state import composition, solvers
 from explorer.state.bounds import BoundsState
+from explorer.state.calibrate import CalibrateState
 from explorer.state.composition import CompositionState
 from explorer.state.fit import FitState, run_fit
 from explorer.state.glm import DIMENSIONS, GLM, OTHER, RATIO, GLMState
@@ -29,6 +30,9 @@ STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, 
 from explorer.state.solvers import NAMES, SolversState, run_growth, run_race
 
 STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, SolversState, FitState]
+
+
+STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, CalibrateState, FitState]
 
 
 def values(parameter):
@@ -89,6 +93,9 @@ def test_whatever_an_address_says_the_state_stays_valid(kind, text):
         (CompositionState, {"sampling_rate": "0"}),
         (CompositionState, {"uses": "2000"}),
         (WorstCaseState, {"direction": "both"}),
+
+
+        (CalibrateState, {"accountant": "RDP"}),
         (FitState, {"seed": "1.5"}),
         (FitState, {"seed": "99999999999999999999"}),
         (FitState, {"result": "1"}),
@@ -250,6 +257,24 @@ def test_script_of_the_solvers_page(parameters, monkeypatch):
     for (n, name), (count, success) in scope["growth"].items():
         assert (count, success) == tuple(growth.loc[(n, NAMES[name]), ["evaluations", "finished"]])
     assert len(scope["growth"]) == len(growth) == 2 * len(state.solvers())
+
+
+@pytest.mark.parametrize("parameters", [{}, {"f": 1.05, "monotone_loss": False, "n_records": 50}])
+def test_script_of_the_calibrate_page(parameters, monkeypatch):
+    names = ["Hockey-stick", "Refined"]  # as right as with all of them, in less time
+    monkeypatch.setattr(CalibrateState, "names", lambda self: names)
+    state = CalibrateState(**parameters)
+    scope, printed = run(state.script())
+    summary = state.summary()
+    assert list(scope["curves"]) == names
+    for name, (noise_std, l2_reg, risk) in scope["curves"].items():
+        curve, row = state.curve(name), summary.loc[name]
+        np.testing.assert_allclose(noise_std, curve["noise_std"], rtol=1e-15)
+        np.testing.assert_allclose(l2_reg, curve["l2_reg"], rtol=3e-4)
+        np.testing.assert_allclose(risk, curve["risk"], rtol=3e-4)
+        assert scope["points"][name] == pytest.approx(np.inf if row["refusal"] else row["l2_reg"], rel=1e-8)
+        assert scope["best"][name].risk.total == pytest.approx(row["best_risk"], rel=1e-3)
+        assert f"{name}: lambda = {scope['points'][name]:.6g} at sigma" in printed
 
 
 def test_tables_have_their_names():
