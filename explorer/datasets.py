@@ -245,8 +245,6 @@ def elongated(n_records, *, dimension, elongation, seed):
     return X, np.where(labels.random(n) < expit(margins), 1.0, -1.0)
 
 
-DATASETS = {loader.__name__: loader for loader in (breast_cancer, digits, synthetic_l, synthetic_h, adult, gisette)}
-BUILT_IN = ("breast_cancer", "digits", "synthetic_l", "synthetic_h")  # need neither files nor a network
 def two_clouds(*, split_seed=0):
     """A plane to look at: 2000 generated points, 2 features, two overlapping round clouds, a class each.
 

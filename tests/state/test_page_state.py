@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.app import PAGES
 from explorer.state import composition, solvers
 from explorer.state.bounds import BoundsState
 from explorer.state.calibrate import CalibrateState
@@ -17,22 +18,11 @@ from explorer.state.fit import FitState, run_fit
 from explorer.state.glm import DIMENSIONS, GLM, OTHER, RATIO, GLMState
 from explorer.state.half_normal import HalfNormalState
 from explorer.state.renyi import RenyiState
+from explorer.state.solvers import SolversState, run_growth, run_race
 from explorer.state.spectrum import SpectrumState
-
-STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, SpectrumState, FitState]
-
-
 from explorer.state.worst_case import ATTAINED, NAMES, WORST, WorstCaseState
 
-STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, WorstCaseState, FitState]
-
-
-from explorer.state.solvers import NAMES, SolversState, run_growth, run_race
-
-STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, SolversState, FitState]
-
-
-STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, CalibrateState, FitState]
+STATES = [view.state_type for view in PAGES.values()]
 
 
 def values(parameter):
@@ -93,8 +83,6 @@ def test_whatever_an_address_says_the_state_stays_valid(kind, text):
         (CompositionState, {"sampling_rate": "0"}),
         (CompositionState, {"uses": "2000"}),
         (WorstCaseState, {"direction": "both"}),
-
-
         (CalibrateState, {"accountant": "RDP"}),
         (FitState, {"seed": "1.5"}),
         (FitState, {"seed": "99999999999999999999"}),
@@ -248,14 +236,14 @@ def test_script_of_the_solvers_page(parameters, monkeypatch):
     scope, printed = run(state.script())
     standings = run_race(**state.race_arguments()).standings.set_index("solver")
     growth = run_growth(**state.growth_arguments()).set_index(["n", "solver"])
-    assert [NAMES[name] for name in scope["results"]] == [NAMES[name] for name in state.solvers()]
+    assert [solvers.NAMES[name] for name in scope["results"]] == [solvers.NAMES[name] for name in state.solvers()]
     for name, result in scope["results"].items():
-        row = standings.loc[NAMES[name]]
+        row = standings.loc[solvers.NAMES[name]]
         assert (result.n_gradient_evaluations, result.success) == (row["evaluations"], row["finished"])
         assert f"{name}: {'finished' if result.success else 'did not finish'} after {row['evaluations']}" in printed
-    assert {NAMES[name]: count for name, count in scope["predicted"].items()} == state.predictions()
+    assert {solvers.NAMES[name]: count for name, count in scope["predicted"].items()} == state.predictions()
     for (n, name), (count, success) in scope["growth"].items():
-        assert (count, success) == tuple(growth.loc[(n, NAMES[name]), ["evaluations", "finished"]])
+        assert (count, success) == tuple(growth.loc[(n, solvers.NAMES[name]), ["evaluations", "finished"]])
     assert len(scope["growth"]) == len(growth) == 2 * len(state.solvers())
 
 

@@ -10,8 +10,6 @@ from explorer.state.composition import CompositionState
 from explorer.state.half_normal import PERTURBATION, HalfNormalState
 from explorer.state.renyi import RenyiState
 from explorer.state.spectrum import SpectrumState
-
-
 from explorer.state.worst_case import WORST, WorstCaseState
 
 SYMBOLS = {"noise_std": "σ", "l2_reg": "λ", "smoothness": "β", "lipschitz": "L"}
