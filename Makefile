@@ -19,9 +19,13 @@ test: .venv/test lint
 notebooks: .venv/notebooks
 	$(BIN)/python notebooks/course.py execute $(ONLY)
 
-# Copies without solutions for students, in build/exercises; slides that need no network, in build/slides. Both take ONLY.
-exercises slides: .venv/notebooks
-	$(BIN)/python notebooks/course.py $@ $(ONLY)
+# Copies without solutions for students, in build/exercises; it takes ONLY too.
+exercises: .venv/notebooks
+	$(BIN)/python notebooks/course.py exercises $(ONLY)
+
+# Slides that need no network, in build/slides; it takes ONLY too.
+slides: .venv/notebooks
+	$(BIN)/python notebooks/course.py slides $(ONLY)
 
 lint: .venv/test
 	$(BIN)/ruff check .

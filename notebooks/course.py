@@ -4,8 +4,8 @@
     python notebooks/course.py exercises    copies without solutions and outputs, for students
     python notebooks/course.py slides       slides for the lecturer, which need no network
 
-Cells say by their tags what they are: `setup` loads the notebook extension and `view` shows a page of the explorer, both
-with `nbval-ignore-output`; `solution` answers an exercise, and `check` after it asserts that the answer is right.
+Cells say by their tags what they are: `setup` loads the notebook extension and `view` shows a page of the explorer;
+`solution` answers an exercise, and `check` after it asserts that the answer is right.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from IPython.display import HTML as _HTML
 def _picture(view):
     figures = type(view)(view.state).plots
     for figure in figures:
-        figure.update(width=900, height=420 if figure is figures[0] else 300, sizing_mode="fixed", margin=0)
+        figure.update(width=900, height=420 if len(figures) == 1 else 290, sizing_mode="fixed", margin=0)
     script, divisions = _components(figures)
     return _HTML("".join(divisions) + script)
 
@@ -40,7 +40,7 @@ await _asyncio.to_thread(_picture, view)
 
 
 def notebooks(names=()):
-    """Paths of the notebooks whose file names begin with one of `names`, of all without names, in the course's order."""
+    """Paths, in order, of the notebooks whose file names begin with one of `names`; without names, of all."""
     found = [path for path in sorted(HERE.glob("*.ipynb")) if path.name.startswith(tuple(names) or "")]
     missing = [name for name in names if not any(path.name.startswith(name) for path in found)]
     if missing or not found:
@@ -124,12 +124,16 @@ def with_pictures(notebook):
 def slides_of(notebook, title):
     """The notebook, executed now, as the text of one HTML file that looks for its scripts beside itself."""
     from nbconvert import SlidesExporter
+    from traitlets.config import Config
 
     executed = with_pictures(notebook)
     run(executed)
     for shown, stored in zip(executed.cells, notebook.cells, strict=True):
         shown.source = stored.source
     exporter = SlidesExporter(
+        config=Config(TagRemovePreprocessor={"enabled": True, "remove_input_tags": {"view"}}),
+        exclude_input_prompt=True,
+        exclude_output_prompt=True,
         extra_template_basedirs=[str(HERE)],
         template_name="slides",
         mathjax_url="mathjax/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full,Safe",
@@ -144,7 +148,7 @@ def slides_of(notebook, title):
 
 
 def scripts():
-    """Folder beside the slides -> what is copied into it: MathJax from Jupyter's package, reveal.js from Panel's, Bokeh."""
+    """Folder beside the slides -> what is copied into it: MathJax from a package of Jupyter's, reveal.js from Panel."""
     import bokeh
     import jupyter_server_mathjax
     import panel
