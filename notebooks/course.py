@@ -30,10 +30,11 @@ from IPython.display import HTML as _HTML
 
 def _picture(view):
     figures = type(view)(view.state).plots
+    width = 900 if len(figures) == 1 else 600
     for figure in figures:
-        figure.update(width=900, height=420 if len(figures) == 1 else 290, sizing_mode="fixed", margin=0)
+        figure.update(width=width, height=400, sizing_mode="fixed", margin=0)
     script, divisions = _components(figures)
-    return _HTML("".join(divisions) + script)
+    return _HTML("<div style='display: flex; flex-wrap: wrap'>" + "".join(divisions) + "</div>" + script)
 
 await _asyncio.to_thread(_picture, view)
 """
