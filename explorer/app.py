@@ -13,7 +13,10 @@ from explorer.views import (
     GLMView,
     HalfNormalView,
     RenyiView,
+    SolversView,
+    SpectrumView,
     StartView,
+    WorstCaseView,
 )
 from explorer.views.address import Address, query_of_session
 from explorer.views.plotting import in_session, let_plots_come_late
@@ -26,9 +29,12 @@ PAGES = {  # the path through a lecture
     "Half-normal": HalfNormalView,
     "Rényi": RenyiView,
     "Composition": CompositionView,
+    "Worst case": WorstCaseView,
     "GLM bug": GLMView,
     "Calibrate": CalibrateView,
     "Fit": FitView,
+    "Solvers": SolversView,
+    "Spectrum": SpectrumView,
 }
 
 
@@ -108,7 +114,6 @@ class Session:
     def _fit(self, values):
         """Open the Fit page with these parameters, dict by name; say so where it cannot have them."""
         fit = self.states["Fit"]
-        values = {name: value for name, value in values.items() if name in fit.param}
         try:
             type(fit)(**values)  # so that either all are set or none
         except ValueError as error:

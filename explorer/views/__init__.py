@@ -7,7 +7,10 @@ from explorer.views.fit import FitView
 from explorer.views.glm import GLMView
 from explorer.views.half_normal import HalfNormalView
 from explorer.views.renyi import RenyiView
+from explorer.views.solvers import SolversView
+from explorer.views.spectrum import SpectrumView
 from explorer.views.start import StartView
+from explorer.views.worst_case import WorstCaseView
 
 __all__ = [
     "BoundsView",
@@ -17,5 +20,8 @@ __all__ = [
     "GLMView",
     "HalfNormalView",
     "RenyiView",
+    "SolversView",
+    "SpectrumView",
     "StartView",
+    "WorstCaseView",
 ]

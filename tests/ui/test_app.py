@@ -9,6 +9,8 @@ from explorer.state.calibrate import CalibrateState
 from explorer.state.composition import CompositionState
 from explorer.state.half_normal import PERTURBATION, HalfNormalState
 from explorer.state.renyi import RenyiState
+from explorer.state.spectrum import SpectrumState
+from explorer.state.worst_case import WORST, WorstCaseState
 
 SYMBOLS = {"noise_std": "σ", "l2_reg": "λ", "smoothness": "β", "lipschitz": "L"}
 
@@ -181,6 +183,26 @@ def test_composition_follows_the_slider_when_it_is_computed(explorer, server):
         np.testing.assert_allclose(explorer.data("composition_curves", column), expected, rtol=1e-12)
 
 
+def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=spectrum&sampled=0&steps=8")
+    page.get_by_role("tab", name="Spectrum", selected=True).wait_for(timeout=60_000)
+    explorer.slider("ε").focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    explorer.until(lambda: explorer.field("ε") > 1)
+    page.wait_for_timeout(500)
+    fits, _ = SpectrumState(sampled=False, steps=8, epsilon=explorer.field("ε")).fits()
+    for name, fit in fits.items():
+        source, path = f"spectrum_path {name}", fit.path[:, 1]
+        explorer.until(lambda s=source, n=name, p=path: np.array_equal(explorer.data(s, n), p))
+        np.testing.assert_allclose(explorer.data("spectrum_noise", name), fit.noise / np.sqrt(np.diag(fit.covariance)))
+    page.get_by_text("Prefix sums", exact=True).click()
+    end = [np.sqrt(fit.covariance.sum()) for fit in fits.values()]
+    sums = [fit.noise.sum() / std for fit, std in zip(fits.values(), end, strict=True)]
+    explorer.until(lambda: np.allclose([explorer.data("spectrum_noise", name)[-1] for name in fits], sums))
+
+
 def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer, server):
     page = explorer.page
     page.goto(f"{server}/?page=calibrate&epsilon=2.0")
@@ -236,3 +258,17 @@ def test_projector_and_dark_mode_draw_large(explorer):
     explorer.page.get_by_role("button", name="Toggle theme").click()
     explorer.page.wait_for_timeout(1000)
     explorer.until(lambda: size() == pytest.approx(25.2))
+
+
+def test_worst_case_loss_follows_the_slider_and_the_direction(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=worst-case&direction=add")
+    page.get_by_role("tab", name="Worst case", selected=True).wait_for(timeout=60_000)
+    explorer.slider("β").focus()
+    page.keyboard.press("ArrowLeft")
+    explorer.until(lambda: explorer.field("β") < 1)
+    expected = WorstCaseState(direction="add", smoothness=explorer.field("β")).curves()
+    for source, key in (("worst_case_curves", "loss"), ("worst_case_map_curves", "map")):
+        explorer.until(lambda s=source: np.isfinite(explorer.data(s, WORST)).all())
+        np.testing.assert_allclose(explorer.data(source, WORST), expected[key][WORST], rtol=1e-12, atol=1e-14)
+    page.get_by_text("It is linear but for one bend between").wait_for()
