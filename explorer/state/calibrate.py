@@ -29,7 +29,7 @@ F_RANGE = (0.85, 20.0)  # of the noise in units of sigma_G: what the slider span
 CHUNKS = 4  # parts of a frontier that are computed one after the other, each from end to end
 POINT, LEAST = "point", "least"
 PARTS = (POINT, *range(CHUNKS), LEAST)  # what is computed for each bound, in this order
-POINTS = {"few": (3, 7, 4), "many": (4, 16, 9)}  # of a frontier: next to its wall, around its bend, to the right
+POINTS = {"few": (3, 7, 4), "many": (3, 20, 9)}  # of a frontier: next to its wall, around its bend, to the right
 EDGES = (1e-10, 1e-4, 1.0)  # where those begin: excess over the wall, relative
 DRAWN, READ = 1e-4, 1e-9  # relative tolerance of lambda on a curve, and in a readout
 

@@ -226,8 +226,10 @@ def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer, server):
     page.get_by_text("the proof Refined asks for").wait_for()
     assert explorer.field("f") == pytest.approx(touched["f"], rel=0.02)
     page.get_by_role("button", name="Fit with these").click()
-    page.get_by_role("tab", name="Fit", selected=True).wait_for()
-    explorer.until(lambda: explorer.field("ε") == state.epsilon)
+    page.get_by_role("textbox", name="C", exact=True).wait_for(timeout=60_000)  # of the Fit page alone
+    assert explorer.field("ε") == state.epsilon
+    assert explorer.field("C") == pytest.approx(state.lipschitz)
+    assert explorer.field("λ") == pytest.approx(touched["l2_reg"], rel=0.2)
 
 
 def test_fit_shows_its_certificate_and_a_refusal_voids_it(explorer):
