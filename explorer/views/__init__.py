@@ -6,6 +6,16 @@ from explorer.views.fit import FitView
 from explorer.views.glm import GLMView
 from explorer.views.half_normal import HalfNormalView
 from explorer.views.renyi import RenyiView
+from explorer.views.start import StartView
 from explorer.views.worst_case import WorstCaseView
 
-__all__ = ["BoundsView", "CompositionView", "FitView", "GLMView", "HalfNormalView", "RenyiView", "WorstCaseView"]
+__all__ = [
+    "BoundsView",
+    "CompositionView",
+    "FitView",
+    "GLMView",
+    "HalfNormalView",
+    "RenyiView",
+    "StartView",
+    "WorstCaseView",
+]

@@ -63,10 +63,12 @@ class WorstCaseView(PageView):
     state : WorstCaseState or None for a new one
     """
 
+    state_type = WorstCaseState
+    question = "Which record’s loss leaks most, and how much?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, **params):
-        self.state = state or WorstCaseState()
+        self.state = state or self.state_type()
         self.sources, self.shades, self.figures = {}, {}, {}
         for key in PLOTS:
             self._add_figure(key)
