@@ -40,6 +40,19 @@ STROKES = {
     "log-ratio": Stroke("#0072B2", "solid"),
     "DP-FTRL": Stroke("#E69F00", "6 3 2 3 2 3"),
     "Algorithm 1": Stroke("#D55E00", "12 5"),
+    "No record": Stroke("#888888", "3 3"),
+    "Linear loss": Stroke("#009E73", "12 4 2 4"),
+    "Worst case": Stroke("#D55E00", "solid"),
+    "Gradient descent": Stroke("#D55E00", "solid"),
+    "Accelerated": Stroke("#E69F00", "8 3"),
+    "SAG": Stroke("#0072B2", "solid"),
+    "SVRG": Stroke("#56B4E9", "12 5"),
+    "L-BFGS": Stroke("#009E73", "12 4 2 4"),
+    "Newton": Stroke("#CC79A7", "solid"),
+    "Newton-CG": Stroke("#888888", "3 3"),
+    "Subsampled Newton": Stroke("#CC79A7", "2 4"),
+    "n log n": Stroke("#888888", "12 5"),
+    "n²": Stroke("#888888", "6 3 2 3 2 3"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 DIVERGING = interp_palette(RdBu11, 255)  # ColorBrewer's, blue below 0 and red above, told apart by colour-blind eyes
@@ -148,7 +161,7 @@ def set_projector(plot, on, *, height=480):
     for model, name, em in _texts(plot):
         setattr(model, name, f"{em * base:g}px")
     for legend in plot.legend:
-        legend.glyph_width = 3 * base
+        legend.update(glyph_width=3 * base, spacing=0)  # seven curves have room below them
     for renderer in plot.renderers:
         if hasattr(getattr(renderer, "glyph", None), "line_width"):  # an area has none, contours have several glyphs
             renderer.glyph.line_width = 5 if on else 3
@@ -162,10 +175,29 @@ def _texts(plot):
         yield axis, "axis_label_text_font_size", 1.0
         yield axis, "major_label_text_font_size", 0.925
     for legend in plot.legend:
-        yield legend, "label_text_font_size", 0.95
+        yield legend, "label_text_font_size", 0.85
     for bar in plot.select(ColorBar):
         yield bar, "title_text_font_size", 0.925
         yield bar, "major_label_text_font_size", 0.925
+
+
+def let_plots_come_late(document):
+    """Let plots be added to a page that is already shown.
+
+    A change of size anywhere lays out the whole page, also a plot that has not arranged its own parts yet, and Bokeh
+    (3.9) throws there; the plot does so a moment later and asks for a layout itself. The prototype is private: look
+    here first when a new version of Bokeh lays out pages wrongly.
+    """
+    document.js_on_event("document_ready", CustomJS(code=_WAIT_FOR_PARTS))
+
+
+_WAIT_FOR_PARTS = """
+    const view = Bokeh.Models.get("Plot").prototype.default_view.prototype
+    for (const name of ["_measure_layout", "_after_layout"]) {
+        const method = view[name]
+        view[name] = function () { if (this.layout != null) method.call(this) }
+    }
+"""
 
 
 def in_session():

@@ -40,10 +40,12 @@ class SpectrumView(PageView):
     state : SpectrumState or None for a new one
     """
 
+    state_type = SpectrumState
+    question = "Fresh noise at each step, or one draw for all: what do DP-SGD, DP-FTRL and Algorithm 1 differ in?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, **params):
-        self.state = state or SpectrumState()
+        self.state = state or self.state_type()
         self.fits = {}
         self.maps = ColumnDataSource(_no_maps(), name="spectrum_maps")
         self.noise = ColumnDataSource({name: [] for name in _noise_columns()}, name="spectrum_noise")
