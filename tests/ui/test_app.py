@@ -9,6 +9,7 @@ from explorer.state.calibrate import CalibrateState
 from explorer.state.composition import CompositionState
 from explorer.state.half_normal import PERTURBATION, HalfNormalState
 from explorer.state.renyi import RenyiState
+from explorer.state.solvers import SolversState, run_race
 from explorer.state.spectrum import SpectrumState
 from explorer.state.worst_case import WORST, WorstCaseState
 
@@ -181,6 +182,30 @@ def test_composition_follows_the_slider_when_it_is_computed(explorer, server):
     for end, column in (("epsilon", "Refined"), ("epsilon_low", "Refined low")):
         expected = [np.log10(getattr(state.reading("Refined", k), end)) for k in state.runs()]
         np.testing.assert_allclose(explorer.data("composition_curves", column), expected, rtol=1e-12)
+
+
+def test_solvers_race_and_theirs_is_the_librarys_count(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=solvers&n_records=300&dimension=3&sag=0&svrg=0&max_passes=50")
+    page.get_by_role("tab", name="Solvers", selected=True).wait_for(timeout=60_000)
+    explorer.until(lambda: explorer.field("n") == 300)
+    explorer.slider("λ").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    explorer.until(lambda: explorer.field("λ") < 1)
+    page.wait_for_timeout(500)
+    chosen = {"n_records": 300, "dimension": 3, "sag": False, "svrg": False, "max_passes": 50}
+    state = SolversState(l2_reg=explorer.field("λ"), **chosen)
+    most = state.predictions()["Accelerated"]
+    explorer.until(lambda: explorer.data("solvers_marks: Accelerated", "x") == [most])
+    page.get_by_role("button", name="Race", exact=True).click()
+    page.get_by_text("is first with").wait_for(timeout=60_000)
+    page.get_by_text("Did not finish: Gradient descent").wait_for()
+    race = run_race(**state.race_arguments())
+    for name, label in (("newton", "Newton"), ("gradient_descent", "Gradient descent")):
+        expected = race.traces[race.traces["solver"] == label]
+        assert explorer.data(f"solvers_{name}", "evaluations") == expected["evaluations"].tolist()
+        np.testing.assert_allclose(explorer.data(f"solvers_{name}", label), expected["gradient_norm"], rtol=1e-9)
 
 
 def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
