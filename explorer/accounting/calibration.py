@@ -31,6 +31,9 @@ class InfeasibleTarget(ValueError):
         super().__init__(message)
         self.needed = needed
 
+    def __reduce__(self):  # or it could not come back from another process
+        return type(self), (str(self), self.needed)
+
 
 @dataclass(frozen=True)
 class Calibration:

@@ -1,6 +1,6 @@
 """Algorithm 1: approximate minima perturbation with clipped gradients, as scikit-learn estimators."""
 
-from functools import partial
+from functools import lru_cache, partial
 
 from explorer.accounting import AMPBound, amp_accountant, calibrate_amp
 from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
@@ -29,7 +29,8 @@ class _ApproximateMinimaPerturbation(PrivateLearner):
 
     def _plan(self, problem):
         lipschitz, _ = problem.sensitivity(self.clip_norm)
-        calibration = calibrate_amp(
+        calibration = _calibrated(
+            self.accountant,
             epsilon=positive("epsilon", self.epsilon),
             delta=self.delta,
             lipschitz=lipschitz,
@@ -39,7 +40,6 @@ class _ApproximateMinimaPerturbation(PrivateLearner):
             f=self.f,
             l2_reg=self.l2_reg,
             monotone_loss=problem.loss.monotone,
-            bound=amp_accountant(self.accountant),
             uses=problem.uses,
         )
         return PrivacyStatement(
@@ -70,6 +70,20 @@ class _ApproximateMinimaPerturbation(PrivateLearner):
         )
         theta = solution.x + rng.normal(scale=mechanism.output_noise_std, size=problem.dimension)
         return Release(theta, solution.n_gradient_evaluations, solution.gradient_norm)
+
+
+def _calibrated(accountant, **target):
+    """`calibrate_amp`, or what it gave before: folds, trials and draws ask for the same target again and again."""
+    try:
+        hash((accountant, *target.values()))
+    except TypeError:
+        return calibrate_amp(bound=amp_accountant(accountant), **target)
+    return _remembered(accountant, **target)
+
+
+@lru_cache(maxsize=64, typed=True)
+def _remembered(accountant, **target):
+    return calibrate_amp(bound=amp_accountant(accountant), **target)
 
 
 def _name(bound):

@@ -50,13 +50,12 @@ class PageState(param.Parameterized):
         -------
         list of str, one for each value that cannot be: it names the parameter and the value, and its default is kept
         """
-        refused = []
+        refused, shared = [], self.shared()
         with param.parameterized.batch_call_watchers(self):
-            for name in self.shared():
-                self.param.update(**{name: self.param[name].default})
+            self.param.update(**{name: self.param[name].default for name in shared})
             for name, text in query.items():
                 try:
-                    if name not in self.shared():
+                    if name not in shared:
                         raise ValueError
                     self.param.update(**{name: _value(self.param[name], text)})
                 except (ValueError, OverflowError):

@@ -53,17 +53,16 @@ Bokeh.index.find_one(plot).export('svg', true).to_blob().then((svg) => {
 """
 
 
-def export_buttons(state, plot, *further):
+def export_buttons(state, *plots, name):
     """Buttons for the script, the tables and the plots' PNGs, and the dialog that shows the script.
-
-    A plot's own toolbar saves it as SVG.
 
     Parameters
     ----------
     state : PageState
-    plot, further : Bokeh figures, whose names are the names of the files
+    plots : Bokeh figures, as in `picture_buttons`
+    name : str, the page's
     """
-    source = ColumnDataSource({"text": [""]}, name=f"{plot.name}_script")
+    source = ColumnDataSource({"text": [""]}, name=f"{name}_script")
     listing = pn.pane.HTML(sizing_mode="stretch_width", styles={"max-height": "60vh", "overflow": "auto"})
     copy = pmui.Button(label="Copy", variant="contained", size="small")
     copy.js_on_click(args={"source": source, "button": copy}, code=_COPY)
@@ -90,10 +89,6 @@ def export_buttons(state, plot, *further):
 
     python = _button("Copy as Python", "a script that computes this page's numbers with the library alone.")
     python.on_click(show_script)
-    pictures = [_button("PNG", "the plot as a picture. The plot's own save button gives SVG.")]
-    pictures += [_button(f"{other.name}.png", "that plot as a picture.") for other in further]
-    for picture, each in zip(pictures, (plot, *further), strict=True):
-        picture.js_on_click(args={"plot": each}, code=_PNG)
     downloads = [
         pmui.FileDownload(
             callback=lambda name=name: table(name),
@@ -104,7 +99,17 @@ def export_buttons(state, plot, *further):
         )
         for name in state.table_names
     ]
-    return pmui.FlexBox(python, *downloads, *pictures, dialog)
+    return pmui.FlexBox(python, *downloads, *picture_buttons(*plots), dialog)
+
+
+def picture_buttons(*plots):
+    """Buttons that save Bokeh figures, drawn at that moment, as PNG under their names; their toolbars give SVG."""
+    labels = ["PNG", *(f"{plot.name}.png" for plot in plots[1:])]
+    tips = ["the plot as a picture. The plot's own save button gives SVG.", *["that plot as a picture."] * len(plots)]
+    buttons = [_button(label, tip) for label, tip, _ in zip(labels, tips, plots, strict=False)]
+    for button, plot in zip(buttons, plots, strict=True):
+        button.js_on_click(args={"plot": plot}, code=_PNG)
+    return buttons
 
 
 def _button(label, description):

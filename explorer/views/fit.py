@@ -1,28 +1,46 @@
-"""The Fit page: Algorithm 1 live, with its certificate, beside a fit without privacy."""
+"""The Fit page: Algorithm 1 live, many draws of its noise, its certificate, and what the noise does in a plane."""
 
-import numpy as np
+from html import escape
+
 import panel as pn
 import panel_material_ui as pmui
-from bokeh.models import ColumnDataSource, Range1d
 
-from explorer.state.fit import FitState, run_fit
-from explorer.views.controls import log_slider, number_field
+from explorer.state.fit import ACCURACY, CERTIFICATE, SECTIONS, TWO_FEATURES, FitState, run_fit
+from explorer.views.controls import choice, log_slider, number_field, switch
+from explorer.views.exports import picture_buttons
+from explorer.views.fit_plots import (
+    HOLDS,
+    MAJORITY,
+    MEDIAN,
+    PLAIN,
+    VOID,
+    AccuracyPlot,
+    CertificatePlot,
+    DescentPlot,
+    LossPlot,
+    PlanePlot,
+    TiltPlot,
+    set_side,
+)
 from explorer.views.job import JobRunner
 from explorer.views.page import PageView
-from explorer.views.plotting import STROKES, add_curve, add_mark, curve_figure, redraw
+from explorer.views.plotting import on_document, redraw, stroke
 from explorer.views.readouts import Card, rounded
+from explorer.views.upload import UploadControl
 
 INTRODUCTION = r"""
-**Algorithm 1** learns from 455 breast tumours to tell benign from malignant, and is tested on 114 others. From your ε
-and δ it computes how large the random slope b and the regularisation λ must be, draws b once, descends until the
-gradient is *verified* to be at most τ, and blurs the coefficients a little. If the gradient does not get there,
-**nothing is released**. A demonstration whose seed everyone sees is not a private release.
+**Algorithm 1** learns to tell classes apart without giving away any one record. From your ε and δ it computes how large
+a random slope **b** and the regularisation λ must be, draws b once, and descends until the gradient is *verified* to be
+at most τ; then it blurs the coefficients a little. If the gradient does not get there, **nothing is released**. Each
+draw of b gives another model: here you see many. A demonstration whose seed everyone sees is not a private release.
 
-$$\lVert\nabla J(\tilde\theta) + b\rVert_2 \le \tau, \qquad
+$$J(\theta) = \sum_i f(x_i^\top\theta; y_i) + \tfrac{\lambda}{2}\lVert\theta\rVert^2 + b^\top\theta, \quad
+b \sim \mathcal{N}(0, \sigma^2 I), \qquad \lVert\nabla J(\tilde\theta)\rVert_2 \le \tau, \qquad
 \text{release } \tilde\theta + \mathcal{N}(0, \sigma_{\text{out}}^2 I)$$
 """
 
-EMPTY = {"evaluations": [], "gradient norm": []}
+LARGEST_CHOICE = 200  # features that a list offers; a link may name others
+HEIGHTS = {"fit": 480, "fit_certificate": 220}  # for a desk, in pixels; of the others 320
 
 
 class FitView(PageView):
@@ -40,21 +58,13 @@ class FitView(PageView):
 
     def __init__(self, state=None, *, pool=None, **params):
         self.state = state or self.state_type()
-        self.source = ColumnDataSource(dict(EMPTY), name="fit_trace")
-        plot = curve_figure(
-            name="fit",
-            title="Below the dotted line τ the fit may be released",
-            x_label="gradients of single records",
-            y_label="gradient norm",
-            y_axis_type="log",
-            x_range=Range1d(0, 1),
-            y_range=Range1d(1e-3, 1e3),
-        )
-        tooltips = [("single-record gradients", "@evaluations{0,0}"), ("gradient norm", "@{gradient norm}{0.00e}")]
-        add_curve(plot, self.source, "evaluations", "gradient norm", tooltips)
-        self.threshold = add_mark(plot, "width")
-        plot.legend.visible = False
-        super().__init__(plot, **params)
+        self.pictures = {
+            ACCURACY: (AccuracyPlot(),),
+            TWO_FEATURES: (PlanePlot(), TiltPlot()),
+            CERTIFICATE: (CertificatePlot(), DescentPlot(), LossPlot()),
+        }
+        plots = [picture.plot for pictures in self.pictures.values() for picture in pictures]
+        super().__init__(*plots, **params)
         self.runner = JobRunner(
             self.run,
             label="Train",
@@ -63,76 +73,189 @@ class FitView(PageView):
             failed="The fit failed and released nothing:",
             pool=pool,
         )
-        self.state.param.watch(self._forget, self.state.shared())
+        self.upload = UploadControl(self.state)
+        self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="fit_notes")
+        self.plane_note = pmui.Alert(severity="info", sizing_mode="stretch_width")
+        self.state.param.watch(self._forget, self.state.inputs())
         self._forget()
 
-    async def run(self, _=None):
-        """Fit in a worker process with the current parameters, drawing the gradient norm as it falls."""
-        await self.runner.run(run_fit, self.state.arguments(), follow=self._follow, show=self._show)
+    def set_projector(self, on):
+        """Draw for the last row of a lecture room, or for a desk."""
+        super().set_projector(on)
+        for plot in self.plots:
+            if plot.frame_width is None:
+                plot.height = HEIGHTS.get(plot.name, 320) * (7 if on else 6) // 6
+            else:
+                plot.height = None
+                set_side(plot, on)
 
-    def _follow(self, trace):
-        """Draw the gradient norm so far; the part of the way to tau, on the logarithmic scale."""
-        gradient_tol = self.state.gradient_tol
-        evaluations, norms = np.array(trace).T
-        self.source.data = {"evaluations": evaluations, "gradient norm": norms}
-        self.plot.x_range.end = max(1.05 * evaluations[-1], 1)
-        self.plot.y_range.end = 2 * norms[0]
-        redraw(self.pane)
-        return np.log(norms[0] / norms[-1]) / max(np.log(norms[0] / gradient_tol), 1e-9)
+    async def run(self, _=None):
+        """Draw, fit and test in a worker process with the current parameters, showing each draw as it is done."""
+        if refusal := self.state.refusal():
+            self.runner.say("error", refusal)
+            return
+        await self.runner.run(run_fit, self.state.arguments(), follow=self._follow, show=self._show)
+        on_document(self._keep_results)
+
+    def _keep_results(self):
+        """Nothing stays of draws whose run was cancelled or failed."""
+        if self.state.result is None and self.runner.job is None:
+            self._draw(None)
+
+    def _follow(self, results):
+        """Draw what has come so far; the part of the draws that is done."""
+        result, state = results[-1], self.state
+        self._draw(result)
+        return len(result.draws) / state.draws
 
     def _show(self, result):
         self.state.result = result
-        self._follow(result.trace.to_numpy().tolist())
-        self.runner.say("error", result.refusal)
-        self.readouts.show(_headline(result), _cards(result, self.state.gradient_tol))
+        self._draw(result)
+        self.runner.say("error", _refusal(result))
+        self.readouts.show(_headline(result, self.state), _cards(result, self.state))
+        unaccounted = f"Not covered by (ε, δ): {result.unaccounted}." if result.unaccounted else ""
+        self.notes.param.update(object=escape(unaccounted, quote=False), visible=bool(unaccounted))
+
+    def _draw(self, result):
+        """Draw a FitResult, or for None only what the parameters alone tell."""
+        for pictures in self.pictures.values():
+            for picture in pictures:
+                picture.show(result, self.state)
+        plane = None if result is None else result.plane
+        self.plane_note.param.update(object=_plane_note(result, self.state), visible=plane is None)
+        for pane in self.panes:
+            redraw(pane)
 
     def _forget(self, *_):
         """A result is shown only beside the parameters that gave it."""
         self.runner.cancel()
         self.state.result = None
-        self.threshold.location = self.state.gradient_tol
-        self.source.data = dict(EMPTY)
-        self.plot.x_range.update(start=0, end=10_000)
-        self.plot.y_range.update(start=self.state.gradient_tol / 10, end=1e3)
-        self.runner.say("info", "")
+        self._draw(None)
+        self.notes.visible = False
+        self.runner.say("warning", self.state.refusal())
         self.readouts.show("Press <b>Train</b> to fit with these parameters.", [])
-        redraw(self.pane)
 
     def __panel__(self):
         state = self.state
         seed_label = pmui.Typography(state.param.seed.label, variant="body1", margin=(20, 10))
         controls = pmui.Column(
-            *(log_slider(state, name) for name in ("epsilon", "delta", "gradient_tol", "output_noise_std")),
-            pmui.Row(seed_label, pn.layout.HSpacer(), number_field(state, "seed"), sizing_mode="stretch_width"),
+            choice(state, "dataset"),
+            self.upload.pane,
+            switch(state, "two_features"),
+            _feature_lists(state),
+            pmui.Divider(sizing_mode="stretch_width"),
+            *(log_slider(state, name) for name in ("epsilon", "delta", "draws")),
             self.runner.buttons,
             self.runner.progress,
+            pmui.Divider(sizing_mode="stretch_width"),
+            choice(state, "accountant"),
+            *(log_slider(state, name) for name in ("gradient_tol", "output_noise_std", "f", "l2_reg", "clip_norm")),
+            pmui.Row(seed_label, pn.layout.HSpacer(), number_field(state, "seed"), sizing_mode="stretch_width"),
             sizing_mode="stretch_width",
         )
-        return self.arrange(controls, self.runner.status)
+        return self.arrange(controls, self.runner.status, self.notes, picture=self._sections())
+
+    def _sections(self):
+        """The plots in inner tabs; which one is open is a parameter of the state."""
+        panes = dict(zip([plot.name for plot in self.plots], self.panes, strict=True))
+        columns = []
+        for name, pictures in self.pictures.items():
+            plots = [picture.plot for picture in pictures]
+            shown = [panes[plot.name] for plot in plots]
+            if name == TWO_FEATURES:
+                halves = [pmui.Grid(pane, size={"xs": 12, "xl": 6}) for pane in shown]
+                shown = [self.plane_note, pmui.Grid(*halves, container=True, spacing=2, sizing_mode="stretch_width")]
+            column = pmui.Column(*shown, pmui.FlexBox(*picture_buttons(*plots)), sizing_mode="stretch_width")
+            columns.append((name, column))
+        tabs = pmui.Tabs(*columns, active=SECTIONS.index(self.state.section), sizing_mode="stretch_width")
+        tabs.param.watch(lambda event: setattr(self.state, "section", SECTIONS[event.new]), "active")
+        self.state.param.watch(lambda event: setattr(tabs, "active", SECTIONS.index(event.new)), "section")
+        return tabs
 
 
-def _headline(result):
-    if result.privacy is None:
+def _feature_lists(state):
+    """Two lists of the features' names, shown while only two are learned from."""
+    lists = {}
+    for name in ("first_feature", "second_feature"):
+        parameter = state.param[name]
+        lists[name] = pmui.Select(
+            label=parameter.label, description=parameter.doc, size="small", sizing_mode="stretch_width"
+        )
+        lists[name].param.watch(lambda event, name=name: event.new and setattr(state, name, event.new), "value")
+    column = pmui.Column(*lists.values(), sizing_mode="stretch_width")
+
+    def follow(*_):
+        columns = state.columns()
+        column.visible = state.two_features and len(columns) > 2
+        options = {text: number for number, text in enumerate(columns[:LARGEST_CHOICE], start=1)}
+        for name, each in lists.items():
+            number = getattr(state, name)
+            each.param.update(options=options, value=number if number in options.values() else None)
+
+    state.param.watch(follow, ["dataset", "two_features", "first_feature", "second_feature", "upload", "class_column"])
+    follow()
+    return column
+
+
+def _plane_note(result, state):
+    if result is not None:
+        return "These data have more than two features or classes. Switch on <b>Only two features</b> to see them."
+    if state.two_features or len(state.columns()) == 2:
+        return "Press <b>Train</b> to see the records and a line for each draw."
+    return "Switch on <b>Only two features</b>, or choose the data two_clouds, to see records and decision lines."
+
+
+def _refusal(result):
+    refusals = [text for text in result.draws["refusal"] if text]
+    if not refusals:
+        return ""
+    return f"{len(refusals)} of {len(result.draws)} draws released nothing. The first of them: {refusals[0]}"
+
+
+def _headline(result, state):
+    if not result.released.size:
         return "<b>No release:</b> the certificate failed."
-    points = 100 * (result.non_private_accuracy - result.accuracy)
+    low, median, high = result.band
+    points = 100 * (result.non_private_accuracy - median)
     cost = f"costs <b>{points:.1f} points</b> of accuracy" if points > 0 else "costs <b>no accuracy</b>"
-    return f"(ε, δ) = ({result.privacy.epsilon:g}, {result.privacy.delta:.2g}) {cost} in this draw of the noise."
+    if len(result.draws) == 1:
+        return f"(ε, δ) = ({state.epsilon:g}, {state.delta:.2g}) {cost} in this draw of the noise."
+    return (
+        f"(ε, δ) = ({state.epsilon:g}, {state.delta:.2g}) {cost} in the median of {len(result.draws)} draws; "
+        f"between {low:.1%} and {high:.1%} are right in most."
+    )
 
 
-def _cards(result, gradient_tol):
-    evaluations, norm = result.trace.iloc[-1]
-    released, blue, red = result.privacy is not None, STROKES["RDP"].color, STROKES["Hockey-stick"].color
-    accuracy = f"{result.accuracy:.1%}" if released else "–"
-    yield Card("Algorithm 1", accuracy, "of test tumours classified right", blue)
-    yield Card("Without privacy", f"{result.non_private_accuracy:.1%}", "logistic regression on the same split")
-    yield Card("Always the larger class", f"{result.majority_accuracy:.1%}", "what knowing nothing scores")
+def _cards(result, state):
+    low, median, high = result.band
+    n, released = len(result.draws), result.released.size
+    if released:
+        spread = "of test records are right" if n == 1 else f"5–95 % of the draws: {low:.1%} to {high:.1%}"
+        yield Card("Algorithm 1", f"{median:.1%}", spread, stroke(MEDIAN).color)
+    else:
+        yield Card("Algorithm 1", "–", "nothing was released", stroke(MEDIAN).color)
+    yield Card(
+        "Without privacy",
+        f"{result.non_private_accuracy:.1%}",
+        f"logistic regression on the same split of {result.data}",
+        stroke(PLAIN).color,
+    )
+    yield Card(
+        "Always the larger class",
+        f"{result.majority_accuracy:.1%}",
+        "what knowing nothing scores",
+        stroke(MAJORITY).color,
+    )
+    worst, sign = result.draws["gradient_norm"].max(), "≤" if released == n else ">"
     yield Card(
         "Certificate",
-        "holds" if released else "void",
-        f"gradient norm {norm:.2g} {'≤' if released else '>'} τ = {gradient_tol:g} after {evaluations:,.0f} gradients",
-        STROKES["Gaussian lower bound"].color if released else red,
+        "holds" if released == n else "void",
+        f"largest gradient norm {worst:.2g} {sign} τ = {state.gradient_tol:g}; "
+        f"{result.draws['gradient_evaluations'].median():,.0f} gradients a draw",
+        HOLDS if released == n else VOID,
     )
-    if released:
-        mechanism = result.privacy.mechanism
-        noise, regularisation = (rounded(x, up=True) for x in (mechanism.noise_std, mechanism.l2_reg))
-        yield Card("Computed for you", f"σ = {noise}", f"noise of the slope, with λ = {regularisation}")
+    mechanism = result.plan.mechanism
+    noise, regularisation = (rounded(x, up=True) for x in (mechanism.noise_std, mechanism.l2_reg))
+    yield Card(
+        "Computed for you", f"σ = {noise}", f"noise of the slope, with λ = {regularisation}; by {result.plan.bound}"
+    )

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from functools import partial
+from html import escape
 
 import panel as pn
 import panel_material_ui as pmui
@@ -64,8 +65,8 @@ class JobRunner:
             self.job.cancel()
 
     def say(self, severity, text):
-        """Show a sentence, or hide the alert if `text` is empty; `severity` as in pmui.Alert."""
-        self.status.param.update(severity=severity, object=text, visible=bool(text))
+        """Show a sentence of plain text, or hide the alert if it is empty; `severity` as in pmui.Alert."""
+        self.status.param.update(severity=severity, object=escape(text, quote=False), visible=bool(text))
 
     async def run(self, function, arguments, *, show, follow=lambda messages: None):
         """Call function(report=..., **arguments) in a worker process; do nothing while a job is running.

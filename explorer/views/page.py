@@ -62,16 +62,19 @@ class PageView(pn.viewable.Viewer):
             )
         )
 
-    def arrange(self, controls, *below):
+    def arrange(self, controls, *below, picture=None):
         """The whole page; on a narrow screen the two columns become one.
 
         Parameters
         ----------
         controls : Panel object, left
         below : Panel objects between the plot and the readouts, right
+        picture : Panel object in place of the plot, with what saves its plots as pictures; None for the plot itself
         """
-        tools = export_buttons(self.state, *self.plots)
-        picture = pmui.Column(self.pane, *below, self.readouts, tools, sizing_mode="stretch_width")
+        tools = export_buttons(self.state, *(self.plots if picture is None else ()), name=self.plot.name)
+        picture = pmui.Column(
+            self.pane if picture is None else picture, *below, self.readouts, tools, sizing_mode="stretch_width"
+        )
         columns = pmui.Grid(
             pmui.Grid(controls, size={"xs": 12, "md": 4, "xl": 3}),
             pmui.Grid(picture, size={"xs": 12, "md": 8, "xl": 9}),

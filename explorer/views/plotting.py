@@ -53,6 +53,14 @@ STROKES = {
     "Subsampled Newton": Stroke("#CC79A7", "2 4"),
     "n log n": Stroke("#888888", "12 5"),
     "n²": Stroke("#888888", "6 3 2 3 2 3"),
+    "median of the draws": Stroke("#0072B2", "solid"),
+    "one draw": Stroke("#56B4E9", "solid"),
+    "without privacy": Stroke("#009E73", "12 4 2 4"),
+    "always the larger class": Stroke("#888888", "3 3"),
+    "same λ, no b": Stroke("#E69F00", "8 3"),
+    "−b": Stroke("#D55E00", "solid"),
+    "loss": Stroke("#56B4E9", "12 5"),
+    "clipped loss": Stroke("#D55E00", "solid"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 DIVERGING = interp_palette(RdBu11, 255)  # ColorBrewer's, blue below 0 and red above, told apart by colour-blind eyes

@@ -1,5 +1,6 @@
 """Calibrated parameters: the reference table, never less private than asked, and honest refusals."""
 
+import pickle
 from dataclasses import replace
 from functools import partial
 from unittest.mock import ANY
@@ -249,3 +250,8 @@ def test_lower_bound_needs_less_noise_than_any_guarantee():
     target = {"parameter": "noise_std", "epsilon": 0.5, "delta": 1e-6}
     noise = [calibrate(bound, family, **target).value for bound in (GaussianLowerBound, HockeyStickBound, RenyiBound)]
     assert noise == sorted(noise)
+
+
+def test_a_refusal_comes_back_from_another_process():
+    refusal = pickle.loads(pickle.dumps(InfeasibleTarget("f must exceed 2", {"f": 2.0})))
+    assert (str(refusal), refusal.needed) == ("f must exceed 2", {"f": 2.0})

@@ -17,6 +17,7 @@ from explorer.accounting import (
     RefinedBound,
     RenyiBound,
     TightBound,
+    calibrate_amp,
     hockey_stick_losses,
 )
 from explorer.learning import (
@@ -314,3 +315,24 @@ def test_cloned_with_its_parameters(data):
     model = clone(AMPClassifier(epsilon=2.0, random_state=1).fit(*data))
     assert model.epsilon == 2.0
     assert not hasattr(model, "coef_")
+
+
+def test_a_target_is_calibrated_once_for_many_fits(monkeypatch):
+    calls = []
+
+    def counted(**target):
+        calls.append(target)
+        return calibrate_amp(**target)
+
+    monkeypatch.setattr("explorer.learning.amp.calibrate_amp", counted)
+    X, y = np.eye(6), [0, 1] * 3
+    epsilon = 1.23456  # nobody asked for it before
+    fits = [AMPClassifier(epsilon, random_state=seed).fit(X, y) for seed in (0, 0, 1)]
+    assert len(calls) == 1
+    assert fits[0].privacy_.mechanism == fits[2].privacy_.mechanism
+    assert (fits[0].coef_ == fits[1].coef_).all() and (fits[0].coef_ != fits[2].coef_).all()
+    AMPClassifier(epsilon, accountant="refined", random_state=0).fit(X, y)
+    AMPClassifier(epsilon, gradient_tol=0.02, random_state=0).fit(X, y)
+    assert len(calls) == 3
+    with pytest.raises(ValueError, match="delta must be"):
+        AMPClassifier(epsilon, delta=[0.0], random_state=0).fit(X, y)

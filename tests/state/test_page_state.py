@@ -21,6 +21,7 @@ from explorer.state.renyi import RenyiState
 from explorer.state.solvers import SolversState, run_growth, run_race
 from explorer.state.spectrum import SpectrumState
 from explorer.state.worst_case import ATTAINED, NAMES, WORST, WorstCaseState
+from explorer.uploads import read_csv
 
 STATES = [view.state_type for view in PAGES.values()]
 
@@ -87,6 +88,9 @@ def test_whatever_an_address_says_the_state_stays_valid(kind, text):
         (FitState, {"seed": "1.5"}),
         (FitState, {"seed": "99999999999999999999"}),
         (FitState, {"result": "1"}),
+        (FitState, {"dataset": "mnist"}),
+        (FitState, {"upload": "mine.csv"}),
+        (FitState, {"class_column": "sex"}),
     ],
 )
 def test_a_bad_value_is_named_and_the_default_kept(kind, query):
@@ -137,13 +141,35 @@ def test_script_of_the_composition_page(parameters, monkeypatch):
         assert f"{name}: epsilon from {chosen.epsilon_low:.6f} to {chosen.epsilon:.6f} at" in printed
 
 
-def test_script_of_the_fit_page():
-    state = FitState(epsilon=2.0, seed=3)
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"epsilon": 2.0, "seed": 3},
+        {"two_features": True, "first_feature": 3, "accountant": "refined", "clip_norm": 0.5},
+        {"dataset": "two_clouds", "l2_reg": 30.0},
+        {"gradient_tol": 1e-16},
+    ],
+)
+@pytest.mark.filterwarnings("ignore:All-NaN")
+def test_script_of_the_fit_page(parameters):
+    state = FitState(draws=3, **parameters)
     scope, printed = run(state.script())
     result = run_fit(**state.arguments())
-    assert scope["accuracy"] == result.accuracy
-    assert scope["model"].privacy_ == result.privacy
-    assert f"accuracy {result.accuracy:.4f}" in printed
+    np.testing.assert_array_equal(scope["accuracies"], result.draws["accuracy"])
+    assert str(result.plan) in printed
+    assert f"accuracy {result.band[1]:.4f}, 5-95 % of the draws {result.band[0]:.4f} to" in printed
+    for refusal in filter(None, result.draws["refusal"]):
+        assert refusal in printed
+
+
+def test_script_of_the_fit_page_reads_an_upload_from_where_the_visitor_has_it(tmp_path, monkeypatch):
+    content = "\n".join(["kind,a,b,c", *(f"{'xy'[i % 2]},{i % 7},{i % 2},{i % 3}" for i in range(60))]).encode()
+    state = FitState(upload=read_csv(content, name="it's.csv"), class_column="kind", draws=2, two_features=True)
+    (tmp_path / "it's.csv").write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    scope, _ = run(state.script())
+    np.testing.assert_array_equal(scope["accuracies"], run_fit(**state.arguments()).draws["accuracy"])
+    assert "# This page has kept no copy of your file" in state.script()
 
 
 @pytest.mark.parametrize("parameters", [{}, {"l2_reg": 0.2, "show_dp_sgd": False, "alpha": 3.5, "alpha_max": 40.0}])
@@ -269,4 +295,8 @@ def test_tables_have_their_names():
     for kind in STATES:
         state = kind()
         assert tuple(state.tables()) == state.table_names
-    assert FitState().tables()["fit_trace"].empty
+    tables = FitState().tables()
+    assert tables["fit_trace"].empty and tables["fit_draws"].empty
+    state = FitState(draws=2)
+    state.result = run_fit(**state.arguments())
+    assert state.tables()["fit_draws"]["draw"].tolist() == [1, 2]

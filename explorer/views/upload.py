@@ -1,0 +1,134 @@
+"""Where a visitor drops in a CSV file: read in memory, checked, handed to the state, and kept nowhere else."""
+
+from html import escape
+
+import panel_material_ui as pmui
+
+from explorer import uploads
+from explorer.uploads import UploadRefused, read_csv
+from explorer.views.background import Latest
+
+LABEL = "Your own CSV …"
+LARGEST = 100_000_000  # bytes beyond which a browser does not even begin to send
+
+_MEGABYTES = uploads.MAX_BYTES // 1_000_000
+PROMISE = (
+    f"Up to {_MEGABYTES} MB, {uploads.MAX_RECORDS:,} records, {uploads.MAX_COLUMNS} columns: names "
+    "in the first line, numbers below, the class in one column. Rows are divided by their norm, columns stay as they "
+    "are. The file stays in the server's memory for this visit only. <b>A demonstration on a shared server is no "
+    "private release</b>: whoever runs the server could read the file, and the seed of the noise is known."
+)
+
+
+class BoundedFileInput(pmui.FileInput):
+    """A file input that keeps no more bytes than a file may have, and one: whatever is sent.
+
+    It relies on private methods of panel-material-ui 0.16: look here first when uploads fail with a new version.
+    """
+
+    def _process_chunk(self, msg):
+        held = sum(len(chunk) for file in self._file_buffer.values() for chunk in file["chunks"].values())
+        held += sum(len(file["value"]) for file in self._buffer)
+        super()._process_chunk({**msg, "data": bytes(msg["data"])[: max(uploads.MAX_BYTES + 1 - held, 0)]})
+
+    def _handle_msg(self, msg):
+        if msg["status"] == "error":  # the browser did not send the file
+            self._file_buffer.clear()
+            self.unsent()
+        else:
+            super()._handle_msg(msg)
+
+    def unsent(self):
+        """Called when the browser refuses a file for its size."""
+
+
+class UploadControl:
+    """A button to drop a CSV file on, what is known of the file, and why one was refused.
+
+    Parameters
+    ----------
+    state : FitState; gets `upload` and `class_column`
+
+    Attributes
+    ----------
+    pane : what a page arranges
+    button : the BoundedFileInput
+    refusal : pmui.Alert
+    """
+
+    def __init__(self, state):
+        self.state, self.reading = state, Latest()
+        self.button = BoundedFileInput(
+            label=LABEL,
+            uploaded_label=LABEL,
+            variant="outlined",
+            size="small",
+            max_file_size=LARGEST,
+            chunk_size=1_000_000,
+            description="Learn from a file of your own: click, or drop it here.",
+        )
+        self.refusal = pmui.Alert(severity="error", visible=False, sizing_mode="stretch_width")
+        self.summary = pmui.Typography("", variant="body2", margin=(5, 10))
+        self.column = pmui.Select(
+            label="Column of the class",
+            description="What is to be learned; all other columns are features.",
+            size="small",
+            sizing_mode="stretch_width",
+        )
+        leave = pmui.Button(label="Forget the file", variant="outlined", size="small")
+        leave.on_click(lambda _: self.state.forget_upload())
+        self.known = pmui.Column(self.summary, self.column, leave, visible=False, sizing_mode="stretch_width")
+        promise = pmui.Typography(PROMISE, variant="caption", margin=(0, 10))
+        self.pane = pmui.Column(self.button, self.refusal, self.known, promise, sizing_mode="stretch_width")
+        self.button.unsent = lambda: self._refuse(f"Not used: the file must have at most {_MEGABYTES} MB.")
+        self.button.param.watch(self._read, "value")
+        self.column.param.watch(lambda event: self._choose(event.new), "value")
+        state.param.watch(lambda *_: self._follow(), ["upload", "class_column"])
+
+    def _read(self, event):
+        """Parse what came, and let go of its bytes."""
+        if event.new is not None:
+            content, name = event.new, self.button.filename or "upload.csv"
+            self.button.clear()
+            self.reading.request(lambda: _table_or_refusal(content, name), self._take)
+
+    def _take(self, table):
+        if isinstance(table, UploadRefused):
+            self._refuse(f"Not used: {table}.")
+        else:
+            self.state.param.update(upload=table, class_column=table.columns[-1])
+
+    def _refuse(self, text):
+        self.refusal.param.update(object=escape(text, quote=False), visible=bool(text))
+
+    def _choose(self, column):
+        if self.state.upload is not None and column is not None:
+            self.state.class_column = column
+
+    def _follow(self):
+        table, column = self.state.upload, self.state.class_column
+        self._refuse("")
+        self.known.visible = table is not None
+        if table is None:
+            self.reading.forget()
+            return
+        size = f"{table.name}: {len(table.records):,} records, {len(table.columns) - 1} features."
+        self.summary.object = escape(size, quote=False)
+        self.column.param.update(options=list(table.columns), value=column)
+        self.reading.request(lambda: _refusal(table, column), self._refuse)
+
+
+def _table_or_refusal(content, name):
+    try:
+        return read_csv(content, name=name)
+    except UploadRefused as refusal:
+        return refusal
+
+
+def _refusal(table, column):
+    """Why nothing can be learned from the table with this column as the class, or ""."""
+    try:
+        table.dataset(label=column)
+    except UploadRefused as refusal:
+        return f"Cannot be used yet: {refusal}."
+    return ""
