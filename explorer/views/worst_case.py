@@ -64,7 +64,7 @@ class WorstCaseView(PageView):
     """
 
     state_type = WorstCaseState
-    question = "Which record’s loss leaks most, and how much?"
+    question = "Which loss leaks most, and how much?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, **params):
