@@ -10,9 +10,10 @@ app: .venv/app
 lab: .venv/lab
 	$(BIN)/jupyter lab notebooks
 
-# Unit and property tests, the notebooks (by nbval), the browser test, and the examples in docstrings.
+# Unit and property tests, the notebooks (by nbval), the browser test, and the examples in docstrings; a file of tests on
+# each core at a time.
 test: .venv/test lint
-	$(BIN)/python -m pytest --nbval --nbval-current-env tests notebooks
+	$(BIN)/python -m pytest -n auto --dist loadfile --nbval --nbval-current-env tests notebooks
 	$(BIN)/python -m pytest -q --doctest-modules explorer/accounting explorer/learning
 
 # Runs the notebooks and stores them as the tests ask for; `make notebooks ONLY="02 03"` runs these two.
