@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from explorer.app import PAGES
 from explorer.state import composition, solvers
 from explorer.state.bounds import BoundsState
-from explorer.state.calibrate import CalibrateState
+from explorer.state.calibrate import CHUNKS, CalibrateState
 from explorer.state.composition import CompositionState
 from explorer.state.fit import FitState, run_fit
 from explorer.state.glm import DIMENSIONS, GLM, OTHER, RATIO, GLMState
@@ -282,7 +282,8 @@ def test_script_of_the_calibrate_page(parameters, monkeypatch):
     summary = state.summary()
     assert list(scope["curves"]) == names
     for name, (noise_std, l2_reg, risk) in scope["curves"].items():
-        curve, row = state.curve(name), summary.loc[name]
+        row = summary.loc[name]
+        curve = state.curve(name, {(name, part): state.part(name, part) for part in range(CHUNKS)})
         np.testing.assert_allclose(noise_std, curve["noise_std"], rtol=1e-15)
         np.testing.assert_allclose(l2_reg, curve["l2_reg"], rtol=3e-4)
         np.testing.assert_allclose(risk, curve["risk"], rtol=3e-4)
