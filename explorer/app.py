@@ -5,7 +5,7 @@ import unicodedata
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views import BoundsView, CompositionView, FitView, GLMView, HalfNormalView, RenyiView
+from explorer.views import BoundsView, CompareView, CompositionView, FitView, GLMView, HalfNormalView, RenyiView
 from explorer.views.address import Address, query_of_session
 
 pn.extension("mathjax", notifications=True)
@@ -16,6 +16,7 @@ PAGES = {
     "Half-normal": HalfNormalView,
     "Composition": CompositionView,
     "GLM bug": GLMView,
+    "Compare": CompareView,
     "Fit": FitView,
 }
 

@@ -110,6 +110,8 @@ class ObjectivePerturbationState(PageState):
 
 
 def _text(value):
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
@@ -121,4 +123,16 @@ def _value(parameter, text):
         return int(text)
     if isinstance(parameter, param.Number):
         return float(text)
+    if isinstance(parameter, param.ListSelector):
+        return [_object(parameter, part) for part in text.split(",")] if text else []
+    if isinstance(parameter, param.Selector):
+        return _object(parameter, text)
     return text
+
+
+def _object(parameter, text):
+    """What a param.Selector offers under the text."""
+    objects = {_text(each): each for each in parameter.objects}
+    if text not in objects:
+        raise ValueError
+    return objects[text]

@@ -1,4 +1,4 @@
-"""Controls of the pages: a slider on a logarithmic scale with the exact value beside it, and a switch."""
+"""Controls of the pages: a slider on a logarithmic scale with the exact value beside it, a switch, and lists."""
 
 import numpy as np
 import panel as pn
@@ -79,6 +79,35 @@ def switch(state, name):
     """A switch for a param.Boolean, with its label and doc."""
     parameter = state.param[name]
     control = pmui.Switch(label=parameter.label, description=parameter.doc, value=getattr(state, name))
+    control.param.watch(lambda event: setattr(state, name, event.new), "value")
+    state.param.watch(lambda event: setattr(control, "value", event.new), name)
+    return control
+
+
+def choice(state, name):
+    """A labelled list for a param.Selector, of which one is chosen."""
+    return _selection(pmui.Select, state, name, size="small", sizing_mode="stretch_width")
+
+
+def choices(state, name):
+    """A labelled list for a param.ListSelector, of which any number are chosen."""
+    return _selection(pmui.MultiChoice, state, name, sizing_mode="stretch_width")
+
+
+def step_slider(state, name):
+    """A labelled slider for a param.Selector of numbers in ascending order."""
+    return _selection(pmui.DiscreteSlider, state, name, size="small", sizing_mode="stretch_width")
+
+
+def _selection(widget, state, name, **options):
+    parameter = state.param[name]
+    control = widget(
+        label=parameter.label,
+        description=parameter.doc,
+        options=parameter.get_range(),
+        value=getattr(state, name),
+        **options,
+    )
     control.param.watch(lambda event: setattr(state, name, event.new), "value")
     state.param.watch(lambda event: setattr(control, "value", event.new), name)
     return control

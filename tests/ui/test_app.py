@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.state.bounds import PRESETS, BoundsState
+from explorer.state.compare import CompareState, run_live
 from explorer.state.composition import CompositionState
 from explorer.state.half_normal import PERTURBATION, HalfNormalState
 from explorer.state.renyi import RenyiState
@@ -164,6 +165,20 @@ def test_composition_follows_the_slider_when_it_is_computed(explorer, server):
     for end, column in (("epsilon", "Refined"), ("epsilon_low", "Refined low")):
         expected = [np.log10(getattr(state.reading("Refined", k), end)) for k in state.runs()]
         np.testing.assert_allclose(explorer.data("composition_curves", column), expected, rtol=1e-12)
+
+
+def test_compare_reads_at_another_epsilon_and_runs_live(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=compare&dataset=breast_cancer&live_methods=amp_rdp,output_perturbation&trials=2")
+    page.get_by_role("tab", name="Compare", selected=True).wait_for(timeout=60_000)
+    explorer.slider("ε").focus()
+    page.keyboard.press("ArrowRight")
+    explorer.until(lambda: "epsilon=1.0" in page.url)
+    page.get_by_role("button", name="Run it live").click()
+    page.get_by_text("At ε = 1 on Breast cancer (live trials) the best honest method is").wait_for(timeout=60_000)
+    state = CompareState(dataset="breast_cancer", epsilon=1.0, live_methods=["amp_rdp"], trials=2)
+    expected = 100 * run_live(cells=state.cells())["accuracy"].mean()
+    explorer.until(lambda: np.allclose(explorer.data("compare_live", "accuracy"), [expected]))  # the one that is shown
 
 
 def test_fit_shows_its_certificate_and_a_refusal_voids_it(explorer):
