@@ -1,5 +1,7 @@
 """The Compare page: accuracy against epsilon, stored, the paper's, and run live in a worker process."""
 
+import time
+
 import numpy as np
 import panel as pn
 import panel_material_ui as pmui
@@ -26,8 +28,10 @@ $$\text{accuracy}(\varepsilon) = \frac{1}{n}\sum_{t=1}^{n}
 
 PAPER, LIVE = "the paper's table", "live, here"
 POINT = ("epsilon", "accuracy", "low", "high", "color", "text")
-RIGHT = 0.1  # epsilons from here on have the legend below them
-ROWS = 13  # of a legend in two columns, as high as the plot
+RIGHT = 0.05  # epsilons from here on have the legend below them
+ROWS = 12  # of a legend in two columns, as high as the plot
+REDRAW_SECONDS = 1.0  # trials can come far faster than a page should be drawn anew
+MANY = 3  # methods that a sentence names one by one
 ELSEWHERE = "python -m explorer.study --dataset {0} --output {0}.csv"
 
 
@@ -71,7 +75,7 @@ class CompareView(PageView):
             self.run,
             label="Run it live",
             doing="Fitting",
-            cancelled="Cancelled. The trials that were done are shown.",
+            cancelled="Cancelled. The trials that are drawn stay.",
             failed="The run ended early:",
             pool=pool,
         )
@@ -135,14 +139,20 @@ class CompareView(PageView):
         plot.add_tools(HoverTool(renderers=[paper, live], tooltips=[("", "@text")], visible=False))
 
     async def run(self, _=None):
-        """Fit what is planned in a worker process, drawing each trial when it is done."""
+        """Fit what is planned in a worker process, drawing trials when they are done, and their methods in any case."""
         cells = self.state.cells()
         if not cells:
             self.runner.say("warning", _why_not(self.state))
             return
 
+        self.state.methods = [name for name in LABELS if name in (*self.state.methods, *self.state.live_methods)]
+        shown, last = 0, -np.inf
+
         def follow(messages):
-            self.state.add_live([table for table, _ in messages])
+            nonlocal shown, last
+            if time.monotonic() > last + REDRAW_SECONDS:
+                self.state.add_live([table for table, _ in messages[shown:]])
+                shown, last = len(messages), time.monotonic()
             return part_done(cells, messages)
 
         await self.runner.run(run_live, {"cells": cells}, follow=follow, show=self._show)
@@ -203,6 +213,7 @@ class CompareView(PageView):
             choice(state, "band"),
             step_slider(state, "epsilon"),
             pmui.Divider(sizing_mode="stretch_width"),
+            pmui.Typography("Fit some of it now", variant="subtitle1"),
             choices(state, "live_methods"),
             switch(state, "all_epsilons"),
             _field(state, "trials"),
@@ -277,7 +288,7 @@ def _percent(accuracy):
 def _error(difference):
     """What a difference is worth, in words."""
     if not np.isfinite(difference.standard_error):
-        return "one trial, which has no standard error"
+        return "in one trial, which has no standard error"
     verdict = "clear" if difference.clear else "no clear difference"
     return f"± {100 * difference.standard_error:.2f} standard error: {verdict}"
 
@@ -308,18 +319,16 @@ def _why_not(state):
 def _spoken_plan(state, cells):
     trials = {(cell.method, cell.epsilon, cell.trial) for cell in cells}
     more = f", {len(cells)} fits" if len(cells) > len(trials) else ""
-    return (
-        f"{len(trials)} trials on {NAMES[state.dataset]}{more}, in a process of its own; each is drawn when it is done."
-    )
+    return f"{len(trials)} trials on {NAMES[state.dataset]}{more}, in a process of its own."
 
 
 def _repeated(state):
     both, other = state.repeated()
     if not both:
-        return "Done. None of these trials is in the stored table."
+        return "Done. None of the live trials is in the stored table."
     if not other:
-        return f"Done. {both} fits are in the stored table too, and gave exactly the same accuracy."
-    return f"Done. {both} fits are in the stored table too; {other} of them gave another accuracy."
+        return f"Done. {both} live fits are in the stored table too, and gave exactly the same accuracy."
+    return f"Done. {both} live fits are in the stored table too; {other} of them gave another accuracy."
 
 
 def _headline(state, best):
@@ -330,9 +339,10 @@ def _headline(state, best):
     text = f"At ε = {state.epsilon:g} on {NAMES[state.dataset]} ({where}) the best honest method is "
     text += f"<b>{LABELS[method]}: {_percent(accuracy)}</b>"
     close = [LABELS[name] for name, gap in beaten.items() if not gap.clear]
-    if close:
-        return f"{text}; no clear difference from {'; '.join(close)}."
-    return f"{text}, clearly above all others." if beaten else f"{text}."
+    if not close:
+        return f"{text}, clearly above all others." if beaten else f"{text}."
+    few = "; ".join(close) if len(close) <= MANY else f"{len(close)} of the {len(beaten)} others"
+    return f"{text}; no clear difference from {few}."
 
 
 def _cards(state, best):
@@ -341,8 +351,8 @@ def _cards(state, best):
     for question, answer in state.answers().items():
         if np.isfinite(answer.mean):
             method, over = QUESTIONS[question]
-            detail = f"{_error(answer)} ({LABELS[method]} over {LABELS[over]})"
-            yield Card(question, f"{signed(100 * answer.mean, 2)} points", detail, stroke(LABELS[method]).color)
+            detail = f"points {_error(answer)} ({LABELS[method]} over {LABELS[over]})"
+            yield Card(question, signed(100 * answer.mean, 2), detail, stroke(LABELS[method]).color)
     yield from _live_cards(state)
 
 
@@ -351,7 +361,7 @@ def _leaders(state, method, accuracy, beaten):
     detail = LABELS[method]
     if beaten:
         second, gap = next(iter(beaten.items()))
-        detail += f"; {signed(100 * gap.mean, 2)} points over {LABELS[second]}, {_error(gap)}"
+        detail += f"; {signed(100 * gap.mean, 2)} points over {LABELS[second]} {_error(gap)}"
     yield Card("Best honest method", _percent(accuracy), detail, stroke(LABELS[method]).color)
     free = state.results().means(state.dataset, np.inf)
     if len(free):

@@ -89,9 +89,13 @@ def drive(view, act=lambda: asyncio.sleep(0)):
 
 
 def test_live_trials_are_drawn_and_repeat_the_stored_ones(results):
-    view = CompareView(state(stored=results), pool=WorkerPool(max_workers=1, max_queued=0))
+    view = CompareView(state(stored=results, methods=["non_private"]), pool=WorkerPool(max_workers=1, max_queued=0))
     drive(view)
-    assert view.runner.status.object == "Done. 6 fits are in the stored table too, and gave exactly the same accuracy."
+    assert view.state.methods == METHODS  # what is run is drawn
+    assert (
+        view.runner.status.object
+        == "Done. 6 live fits are in the stored table too, and gave exactly the same accuracy."
+    )
     table = summarise(results.frame).set_index(["method", "epsilon"])["accuracy"]
     drawn = dict(zip(view.live.data["text"], view.live.data["accuracy"], strict=True))
     assert len(drawn) == 3
@@ -118,7 +122,7 @@ def test_cancelled_run_keeps_what_was_done(results):
         view.runner.cancel()
 
     drive(view, cancel)
-    assert view.runner.status.object == "Cancelled. The trials that were done are shown."
+    assert view.runner.status.object == "Cancelled. The trials that are drawn stay."
     assert 1 <= len(view.state.live.frame) < 20
     assert "(live trials)" not in view.readouts.object  # nothing private was run
 
