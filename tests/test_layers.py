@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "explorer"
-LAYERS = ["validation", "accounting", "learning", "datasets", "study", "state", "workers", "views", "app", "__main__"]
+LAYERS = [
+    "validation",
+    "accounting",
+    "learning",
+    "datasets",
+    "uploads",
+    "study",
+    "state",
+    "workers",
+    "views",
+    "app",
+    "__main__",
+]
 ALSO_FORBIDDEN = {("state", "workers")}  # only views hand long work to the pool
 DRAWING = {"panel", "panel_material_ui", "holoviews", "bokeh"}
 MAY_DRAW = {"views", "app", "__main__"}
@@ -48,7 +60,7 @@ def test_no_arrow_points_up(path):
     "package",
     [
         name
-        for name in ("accounting", "learning", "datasets", "study", "state", "workers")
+        for name in ("accounting", "learning", "datasets", "uploads", "study", "state", "workers")
         if (PACKAGE / name).exists() or (PACKAGE / f"{name}.py").exists()
     ],
 )

@@ -12,7 +12,7 @@ from explorer.study import EPSILONS, METHODS
 from explorer.views.controls import choice, choices, number_field, step_slider, switch
 from explorer.views.job import JobRunner
 from explorer.views.page import PageView
-from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, redraw, stroke
+from explorer.views.plotting import add_curve, add_mark, curve_figure, on_document, redraw, stroke
 from explorer.views.readouts import Card
 
 INTRODUCTION = r"""
@@ -29,7 +29,7 @@ $$\text{accuracy}(\varepsilon) = \frac{1}{n}\sum_{t=1}^{n}
 PAPER, LIVE = "the paper's table", "live, here"
 POINT = ("epsilon", "accuracy", "low", "high", "color", "text")
 RIGHT = 0.05  # epsilons from here on have the legend below them
-ROWS = 12  # of a legend in two columns, as high as the plot
+ROWS = 15  # of a legend in two columns, as high as the plot
 REDRAW_SECONDS = 1.0  # trials can come far faster than a page should be drawn anew
 MANY = 3  # methods that a sentence names one by one
 ELSEWHERE = "python -m explorer.study --dataset {0} --output {0}.csv"
@@ -44,10 +44,12 @@ class CompareView(PageView):
     pool : WorkerPool or None for the one that all sessions of this process share
     """
 
+    state_type = CompareState
+    question = "What does privacy cost in accuracy? Algorithm 1 beside DP-SGD, tuned honestly and not."
     introduction = INTRODUCTION
 
     def __init__(self, state=None, *, pool=None, **params):
-        self.state = state or CompareState()
+        self.state = state or self.state_type()
         empty = {name: [] for label in LABELS.values() for name in (label, *_further(label))}
         self.source = ColumnDataSource({"epsilon": [], **empty}, name="compare_curves")
         self.paper, self.live = (
@@ -131,8 +133,7 @@ class CompareView(PageView):
             source=self.live,
             marker="star",
             size=20,
-            fill_color="color",
-            line_color=MARK,
+            color="color",
             legend_label=LIVE,
             name=f"compare: {LIVE}",
         )
@@ -145,7 +146,8 @@ class CompareView(PageView):
             self.runner.say("warning", _why_not(self.state))
             return
 
-        self.state.methods = [name for name in LABELS if name in (*self.state.methods, *self.state.live_methods)]
+        both = {*self.state.methods, *self.state.live_methods}
+        on_document(lambda: self.state.param.update(methods=[name for name in LABELS if name in both]))
         shown, last = 0, -np.inf
 
         def follow(messages):
@@ -263,11 +265,14 @@ def _spoken(row):
     """What a hover says of a mean."""
     if not np.isfinite(row.accuracy):
         return ""
-    if not np.isfinite(row.trials):
-        return f"{_percent(row.accuracy)} in the paper"
-    trials = f"mean of {row.trials:.0f} trials" if row.trials > 1 else "one trial"
-    spread = f" ± {100 * row.standard_error:.2f} (standard error)" if row.trials > 1 else ""
-    return f"{_percent(row.accuracy)}{spread}, {trials}"
+    return f"{_percent(row.accuracy)}, {_trials(row) if np.isfinite(row.trials) else 'in the paper'}"
+
+
+def _trials(row):
+    """How many trials a mean is of, and its standard error."""
+    if row.trials == 1:
+        return "one trial"
+    return f"mean of {row.trials:.0f} trials, ± {100 * row.standard_error:.2f} standard error"
 
 
 def _range(table, entries):
@@ -380,10 +385,10 @@ def _live_cards(state):
     table = table[table["epsilon"].isin([state.epsilon, np.inf])]
     stored = table[table["source"] == "stored"].set_index("method")
     for row in table[table["source"] == "live"].itertuples():
-        detail = _spoken(row)
+        detail = _trials(row)
         if row.method in stored.index:
             other = stored.loc[row.method]
-            detail += f"; stored: {_percent(other['accuracy'])}, mean of {other['trials']:.0f}"
+            detail += f"; stored: {_percent(other['accuracy'])}, {_trials(other)}"
         yield Card(f"Live: {row.label}", _percent(row.accuracy), detail, stroke(row.label).color)
 
 
