@@ -152,7 +152,7 @@ def test_script_of_the_composition_page(parameters, monkeypatch):
 
 
 def test_script_of_the_compare_page(monkeypatch):
-    methods = ["amp_rdp", "amp_tight_noise", "dp_sgd_dishonest", "non_private"]
+    methods = ["amp_rdp", "amp_tight_noise", "non_private"]
     state = CompareState(stored=None, dataset="breast_cancer", methods=methods, epsilon=2.0, trials=2, first_trial=1)
     state.live_methods = methods
     state.add_live([run_live(cells=state.cells())])
