@@ -8,6 +8,7 @@ import panel_material_ui as pmui
 from explorer.views import (
     BoundsView,
     CalibrateView,
+    CompareView,
     CompositionView,
     FitView,
     GLMView,
@@ -35,6 +36,7 @@ PAGES = {  # the path through a lecture
     "Fit": FitView,
     "Solvers": SolversView,
     "Spectrum": SpectrumView,
+    "Compare": CompareView,
 }
 
 

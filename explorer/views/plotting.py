@@ -61,6 +61,16 @@ STROKES = {
     "−b": Stroke("#D55E00", "solid"),
     "loss": Stroke("#56B4E9", "12 5"),
     "clipped loss": Stroke("#D55E00", "solid"),
+    "Algorithm 1, Rényi": Stroke("#56B4E9", "12 5"),
+    "Algorithm 1, hockey-stick": Stroke("#D55E00", "solid"),
+    "Algorithm 1, tight": Stroke("#CC79A7", "8 3"),
+    "Algorithm 1, tight, same λ": Stroke("#0072B2", "20 3"),
+    "Algorithm 1, tight, λ by risk": Stroke("#0072B2", "2 4"),
+    "DP-SGD, dishonest": Stroke("#E69F00", "6 3 2 3 2 3"),
+    "DP-SGD, honest, Rényi": Stroke("#009E73", "12 4 2 4"),
+    "DP-SGD, honest, profile": Stroke("#009E73", "4 4"),
+    "Output perturbation": Stroke("#888888", "3 3"),
+    "Not private": Stroke("#888888", "16 4 4 4"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 DIVERGING = interp_palette(RdBu11, 255)  # ColorBrewer's, blue below 0 and red above, told apart by colour-blind eyes

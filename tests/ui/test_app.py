@@ -6,6 +6,7 @@ import pytest
 from explorer.app import PAGES, slug
 from explorer.state.bounds import PRESETS, BoundsState
 from explorer.state.calibrate import CalibrateState
+from explorer.state.compare import CompareState, run_live
 from explorer.state.composition import CompositionState
 from explorer.state.half_normal import PERTURBATION, HalfNormalState
 from explorer.state.renyi import RenyiState
@@ -206,6 +207,22 @@ def test_solvers_race_and_theirs_is_the_librarys_count(explorer, server):
         expected = race.traces[race.traces["solver"] == label]
         assert explorer.data(f"solvers_{name}", "evaluations") == expected["evaluations"].tolist()
         np.testing.assert_allclose(explorer.data(f"solvers_{name}", label), expected["gradient_norm"], rtol=1e-9)
+
+
+def test_compare_reads_at_another_epsilon_and_runs_live(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=compare&dataset=breast_cancer&live_methods=amp_rdp,output_perturbation&trials=2")
+    page.get_by_role("tab", name="Compare", selected=True).wait_for(timeout=60_000)
+    explorer.slider("ε").focus()
+    page.keyboard.press("ArrowRight")
+    explorer.until(lambda: "epsilon=1.0" in page.url)
+    page.get_by_role("button", name="Run it live").click()
+    page.get_by_text("At ε = 1 on Breast cancer (live trials) the best honest method is").wait_for(timeout=60_000)
+    methods = ["amp_rdp", "output_perturbation"]
+    state = CompareState(dataset="breast_cancer", epsilon=1.0, live_methods=methods, trials=2)
+    expected = 100 * run_live(cells=state.cells()).groupby("method")["accuracy"].mean()[methods].to_numpy()
+    page.get_by_text("Done.").wait_for()
+    np.testing.assert_allclose(explorer.data("compare_live", "accuracy"), expected)
 
 
 def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
