@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "explorer"
-LAYERS = ["validation", "accounting", "learning", "datasets", "study", "state", "workers", "views", "app", "__main__"]
+LAYERS = ["validation", "accounting", "learning", "datasets", "study", "state", "workers", "views", "app"]
+LAYERS += ["hosting", "__main__"]
 ALSO_FORBIDDEN = {("state", "workers")}  # only views hand long work to the pool
 DRAWING = {"panel", "panel_material_ui", "holoviews", "bokeh"}
-MAY_DRAW = {"views", "app", "__main__"}
+MAY_DRAW = {"views", "app", "hosting", "__main__"}
 
 
 def imports(path):

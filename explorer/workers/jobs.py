@@ -40,13 +40,18 @@ class Job:
     ----------
     messages : deque of what the work has reported, drained by the caller
     ahead : int, jobs that will start before this one by what is known now; 0 when it has started
-    started : bool, whether its process has started
+    pid : int, the id of its process; None until that has started
     """
 
     def __init__(self):
-        self.messages, self.ahead, self.started = deque(), 0, False
+        self.messages, self.ahead, self.pid = deque(), 0, None
         self._future = Future()
         self._stop = None
+
+    @property
+    def started(self):
+        """Whether the job's turn has come."""
+        return self.pid is not None
 
     def cancel(self):
         """Stop the job, queued or running; `result()` then raises JobCancelled. No effect once it has finished."""
@@ -72,13 +77,13 @@ class Job:
         self._stop = stop
 
     def receive(self, kind, content):
-        """Take news from the pool: "ahead" an int, "started" None; "message", "value", "error" a pickled object."""
+        """Take news from the pool: "ahead" an int, "started" a process id, "message", "value" or "error" pickled."""
         if self.done():
             return
         if kind == "ahead":
             self.ahead = content
         elif kind == "started":
-            self.ahead, self.started = 0, True
+            self.ahead, self.pid = 0, content
         else:
             try:
                 content = pickle.loads(content)

@@ -145,7 +145,7 @@ class WorkerPool:
         except OSError as error:
             raise WorkerDied(f"no worker process could be started ({error.strerror}); try again later") from None
         there.close()
-        task.deliver("started", None)
+        task.deliver("started", process.pid)
         try:
             return self._listen(task, here)
         finally:

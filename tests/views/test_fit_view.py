@@ -87,7 +87,7 @@ def test_dead_worker_is_reported_and_the_next_fit_runs(view, monkeypatch):
 
     async def kill():
         await started(view)
-        os.kill(view.job.process.pid, signal.SIGKILL)
+        os.kill(view.job.pid, signal.SIGKILL)
 
     drive(view, kill)
     assert view.status.object.startswith("The fit failed and released nothing: the worker process ended")

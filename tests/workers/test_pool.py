@@ -38,6 +38,7 @@ def test_error_of_the_function_is_raised_here(pool):
 def test_cancel_stops_the_process(pool):
     job = pool.submit(sleep)
     pid = first_message(job)
+    assert pid == job.pid
     job.cancel()
     with pytest.raises(JobCancelled):
         job.result(PATIENCE)
