@@ -17,6 +17,7 @@ log = logging.getLogger("explorer.hosting")
 CHECK_MILLISECONDS = 5_000
 BODY_BYTES = 64 * 2**10  # of HTTP requests, none of which needs one
 TOKEN_SECONDS = 12 * 3600  # within these a page may connect again; the session it names must still be there
+NOTICE_SECONDS = 1  # what was just asked for is answered, and a proxy can see that nobody is to come
 STOPPING_TEXT = "The explorer is restarting: reload the page in a moment. Its address keeps what you see."
 
 
@@ -40,8 +41,9 @@ def run_server(settings, *, index, pool_address, secret):
 
     def stop():
         if not condition.stopping:
-            condition.stopping = True
-            condition.task = loop.create_task(_stop(server, condition))
+            condition.stopping = True  # at once, so that a second signal changes nothing
+            ending = condition.ending = loop.create_task(end_gracefully(server, condition))
+            ending.add_done_callback(lambda _: loop.stop())
 
     loop.add_signal_handler(signal.SIGTERM, stop)
     end_with_parent(lambda: loop.call_soon_threadsafe(stop))
@@ -58,14 +60,14 @@ def build_server(settings, *, index, pool, secret):
     from bokeh.server.views.ico_handler import IcoHandler
     from tornado.ioloop import PeriodicCallback
 
-    from explorer.app import build
+    from explorer import app
     from explorer.hosting import handlers
 
     condition = handlers.Condition(settings, pool=pool, max_sessions=math.ceil(settings.sessions / settings.servers))
     # No embedding in other sites (autoload.js) and no metadata. Bokeh copies this list at each server's start.
     urls.per_app_patterns[:] = [(r"/ws", handlers.SocketHandler), (r"/?", handlers.PageHandler)]
     server = pn.serve(
-        {"/": build},
+        {"/": app.build},
         port=settings.port + index,
         address=settings.address,
         prefix=settings.prefix,
@@ -99,23 +101,24 @@ def build_server(settings, *, index, pool, secret):
         for connection in list(server._tornado._clients):
             connection._socket.expire(settings.idle_seconds)
 
+    condition.expire = expire
     condition.expiry = PeriodicCallback(expire, min(CHECK_MILLISECONDS, 1000 * settings.idle_seconds))
     server.io_loop.add_callback(condition.expiry.start)
     return server, condition
 
 
-async def _stop(server, condition):
-    """Take no one in, tell those who are here, let their fits finish for a while, and go."""
+async def end_gracefully(server, condition):
+    """Take no one in, tell those who are here, let their computations finish for a while, and stop serving."""
+    condition.stopping = True
     log.info("stopping: %d sessions, %d computations", len(server.get_sessions()), condition.pool.unfinished())
     condition.pool.close("the server is restarting")
     for session in server.get_sessions():
         session.document.add_next_tick_callback(_tell)
     deadline = time.monotonic() + condition.settings.stop_seconds
-    await asyncio.sleep(1)  # what was just asked for is answered, and a proxy can see that nobody is to come
+    await asyncio.sleep(NOTICE_SECONDS)
     while condition.pool.unfinished() and time.monotonic() < deadline:
         await asyncio.sleep(0.1)
     server.stop(wait=False)
-    server.io_loop.stop()
 
 
 def _tell():

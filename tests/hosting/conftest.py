@@ -166,6 +166,5 @@ def proxied(nginx, tmp_path_factory):
         proxy.start(host)
         yield proxy, host
     finally:
-        host.process.send_signal(signal.SIGTERM)
         proxy.stop()
-        host.process.wait(PATIENCE)
+        host.stop()

@@ -50,3 +50,11 @@ def test_a_server_or_the_pool_that_dies_is_replaced(proxied):
         assert get(f"{proxy.address}/healthz")[0] == 200  # by the other server
         until(lambda line=line, before=before: host.pid(line) != before, f"a new {name}")
     until(host.ready, "all is well again")
+
+
+def test_the_host_ends_when_it_is_told_to(proxied):
+    proxy, host = proxied
+    assert host.stop() == 0
+    assert "did not stop in time" not in host.log()
+    assert host.log().rstrip().endswith("stopped")
+    assert get(f"{proxy.address}/healthz")[0] == 502
