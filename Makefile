@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: app host lab test lint study report bench clean
+.PHONY: app host lab test lint study report screenshots bench clean
 
 app: .venv/app
 	$(BIN)/python -m explorer
@@ -32,6 +32,10 @@ study: .venv/app
 # README's results and their plots from that table.
 report: .venv/app
 	$(BIN)/python -m explorer.study.report
+
+# README's picture; and with ALL=folder every page there, in three modes and two widths, to look at.
+screenshots: .venv/test
+	$(BIN)/python -m tests.ui.screenshots $(ALL)
 
 # Ratios and times measured side by side; never part of the tests.
 bench: .venv/bench

@@ -36,7 +36,9 @@ class Settings:
     sessions: int = _setting(200, "open pages of all servers together")
     unused_seconds: float = _setting(60, "how long a session is kept when its page is gone")
     idle_seconds: float = _setting(7200, "how long a page that nobody touches stays connected")
-    message_bytes: int = _setting(8 * 2**20, "the longest message that a browser may send")
+    message_bytes: int = _setting(
+        8 * 2**20, "the longest message that a browser may send; files come by a third longer"
+    )
     workers: int = _setting(os.cpu_count() or 1, "fits that run at a time")
     queued: int = _setting(32, "fits that wait")
     queued_per_session: int = _setting(4, "fits of one session, running and waiting")

@@ -12,12 +12,11 @@ from explorer.accounting import (
     GaussianLowerBound,
     HockeyStickBound,
     KiferBound,
-    ObjectivePerturbation,
     RefinedBound,
     RenyiBound,
     TightBound,
 )
-from explorer.state.page import PageState
+from explorer.state.page import ObjectivePerturbationState
 
 POINTS = 200
 
@@ -41,7 +40,7 @@ PRESETS = {
 }
 
 
-class BoundsState(PageState):
+class BoundsState(ObjectivePerturbationState):
     """Parameters of one objective perturbation, and where its bounds are read.
 
     `bounds` maps the names that the page shows to bounds, callables from ObjectivePerturbation to PrivacyBound; put
@@ -53,35 +52,6 @@ class BoundsState(PageState):
 
     bounds = param.Dict(BOUNDS, constant=True, doc="Bounds by name; the Gaussian lower bound is among them.")
 
-    noise_std = param.Number(
-        5.0,
-        bounds=(0.05, 1000),
-        label="σ  noise",
-        doc="Standard deviation of the random linear term. Larger is more private and less accurate.",
-    )
-    l2_reg = param.Number(
-        20.0,
-        bounds=(0.01, 10_000),
-        label="λ  regularisation",
-        doc="Weight of the ridge penalty on the sum of losses. Larger is more private; the fit shrinks towards zero.",
-    )
-    smoothness = param.Number(
-        1.0,
-        bounds=(0.01, 100),
-        label="β  smoothness",
-        doc="Largest curvature one record can add. Smaller is more private. Logistic loss on unit rows has 1/4.",
-    )
-    lipschitz = param.Number(
-        1.0,
-        bounds=(0.01, 100),
-        label="L  gradient norm",
-        doc="Largest gradient one record can have. Smaller is more private. Logistic loss on unit rows has 1.",
-    )
-    monotone_loss = param.Boolean(
-        False,
-        label="Monotone loss",
-        doc="Whether the loss's slope never changes sign, as for logistic loss. The proofs made here profit from it.",
-    )
     epsilon = param.Number(
         1.0,
         bounds=(0.001, 100),
@@ -106,17 +76,6 @@ class BoundsState(PageState):
         label="ε upright",
         doc="Draw ε upright and δ level, to read ε at a δ; without it δ is upright, to read δ at an ε.",
     )
-
-    @property
-    def mechanism(self):
-        """The ObjectivePerturbation with the current parameters."""
-        return ObjectivePerturbation(
-            noise_std=self.noise_std,
-            l2_reg=self.l2_reg,
-            lipschitz=self.lipschitz,
-            smoothness=self.smoothness,
-            monotone_loss=self.monotone_loss,
-        )
 
     def apply_preset(self, name):
         """Set every parameter of the named preset's caption at once, and an axis that shows all its curves."""

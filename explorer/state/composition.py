@@ -13,7 +13,6 @@ from explorer.accounting import (
     Gaussian,
     GaussianLowerBound,
     HockeyStickBound,
-    ObjectivePerturbation,
     PoissonSubsampledGaussian,
     RefinedBound,
     RenyiBound,
@@ -23,7 +22,7 @@ from explorer.accounting import (
     profile_losses,
     refined_losses,
 )
-from explorer.state.page import PageState
+from explorer.state.page import ObjectivePerturbationState
 
 RUNS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
 LOWER_BOUND = "Gaussian lower bound"
@@ -58,7 +57,7 @@ class Reading(NamedTuple):
     log10_delta: float
 
 
-class CompositionState(PageState):
+class CompositionState(ObjectivePerturbationState):
     """Parameters of one objective perturbation, how often it runs on the same data, and where that is read."""
 
     presets: ClassVar = PRESETS
@@ -67,32 +66,11 @@ class CompositionState(PageState):
     noise_std = param.Number(
         8.0,
         bounds=(1, 200),
-        label="σ  noise",
         doc="Standard deviation of each run's random linear term. Larger is more private and less accurate.",
     )
-    l2_reg = param.Number(
-        10.0,
-        bounds=(0.1, 10_000),
-        label="λ  regularisation",
-        doc="Weight of the ridge penalty on the sum of losses. Larger is more private; the fit shrinks towards zero.",
-    )
-    smoothness = param.Number(
-        1.0,
-        bounds=(0.01, 10),
-        label="β  smoothness",
-        doc="Largest curvature one record can add. Smaller is more private. Logistic loss on unit rows has 1/4.",
-    )
-    lipschitz = param.Number(
-        1.0,
-        bounds=(0.1, 2),
-        label="L  gradient norm",
-        doc="Largest gradient one record can have. Smaller is more private. Logistic loss on unit rows has 1.",
-    )
-    monotone_loss = param.Boolean(
-        False,
-        label="Monotone loss",
-        doc="Whether the loss's slope never changes sign, as for logistic loss. The proofs made here profit from it.",
-    )
+    l2_reg = param.Number(10.0, bounds=(0.1, 10_000))
+    smoothness = param.Number(1.0, bounds=(0.01, 10))
+    lipschitz = param.Number(1.0, bounds=(0.1, 2))
     sampling_rate = param.Number(
         1.0,
         bounds=(0.001, 1),
@@ -129,17 +107,6 @@ class CompositionState(PageState):
         doc="Also compose the tightest proof made here: seconds of computing for each number of runs. The mechanism "
         "is no more private for it, only better understood.",
     )
-
-    @property
-    def mechanism(self):
-        """The ObjectivePerturbation of one run on all records, with the current parameters."""
-        return ObjectivePerturbation(
-            noise_std=self.noise_std,
-            l2_reg=self.l2_reg,
-            lipschitz=self.lipschitz,
-            smoothness=self.smoothness,
-            monotone_loss=self.monotone_loss,
-        )
 
     def names(self):
         """Names of the analyses that are asked for, in the order of the legend."""

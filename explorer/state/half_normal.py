@@ -6,16 +6,16 @@ import numpy as np
 import pandas as pd
 import param
 
-from explorer.accounting import BoundNotApplicable, HalfNormalLoss, NormalLoss, ObjectivePerturbation, dominating_loss
+from explorer.accounting import BoundNotApplicable, HalfNormalLoss, NormalLoss, dominating_loss
 from explorer.state.bounds import PRESETS, round_up
-from explorer.state.page import PageState
+from explorer.state.page import ObjectivePerturbationState
 
 NORMAL, HALF_NORMAL, PERTURBATION = LAWS = ("Normal", "Half-normal mechanism", "Objective perturbation")
 POINTS = 201  # even steps of the axis
 LEFT = 0.6  # the axis of losses goes this part of its right end to the left of zero
 
 
-class HalfNormalState(PageState):
+class HalfNormalState(ObjectivePerturbationState):
     """Parameters of one objective perturbation, and the epsilon beyond which losses count."""
 
     # The captions of Figure 1 of the paper, and a case in which the start-up gap is nearly everything.
@@ -29,29 +29,16 @@ class HalfNormalState(PageState):
     table_names: ClassVar = ("half_normal", "half_normal_readouts", "half_normal_gap")
 
     noise_std = param.Number(
-        5.0,
-        bounds=(0.05, 1000),
-        label="σ  noise",
-        doc="Standard deviation of the random linear term. Larger narrows both losses towards 0: more private.",
+        doc="Standard deviation of the random linear term. Larger narrows both losses towards 0: more private."
     )
     l2_reg = param.Number(
-        20.0,
-        bounds=(0.01, 10_000),
-        label="λ  regularisation",
-        doc="Weight of the ridge penalty on the sum of losses. Larger closes the start-up gap: more private.",
+        doc="Weight of the ridge penalty on the sum of losses. Larger closes the start-up gap: more private."
     )
     smoothness = param.Number(
-        1.0,
-        bounds=(0.01, 100),
-        label="β  smoothness",
-        doc="Largest curvature one record can add. Smaller closes the start-up gap: more private.",
+        doc="Largest curvature one record can add. Smaller closes the start-up gap: more private."
     )
-    lipschitz = param.Number(
-        1.0,
-        bounds=(0.01, 100),
-        label="L  gradient norm",
-        doc="Largest gradient one record can have. Smaller narrows both losses: more private.",
-    )
+    lipschitz = param.Number(doc="Largest gradient one record can have. Smaller narrows both losses: more private.")
+    monotone_loss = param.Boolean(constant=True)  # of no account to the paper's losses
     epsilon = param.Number(
         0.5,
         bounds=(0.001, 100),
@@ -69,13 +56,6 @@ class HalfNormalState(PageState):
         label="log density",
         doc="Draw the logarithm of the densities, in which tails far out can be seen.",
     )
-
-    @property
-    def mechanism(self):
-        """The ObjectivePerturbation with the current parameters."""
-        return ObjectivePerturbation(
-            noise_std=self.noise_std, l2_reg=self.l2_reg, lipschitz=self.lipschitz, smoothness=self.smoothness
-        )
 
     @property
     def shift(self):

@@ -4,6 +4,8 @@ from typing import ClassVar
 
 import param
 
+from explorer.accounting import ObjectivePerturbation
+
 
 class PageState(param.Parameterized):
     """Base of the pages' states.
@@ -60,6 +62,51 @@ class PageState(param.Parameterized):
                 except (ValueError, OverflowError):
                     refused.append(f"{name}={text[:40]}")
         return refused
+
+
+class ObjectivePerturbationState(PageState):
+    """Base of the states about one objective perturbation; a page overrides the defaults and bounds that suit it."""
+
+    noise_std = param.Number(
+        5.0,
+        bounds=(0.05, 1000),
+        label="σ  noise",
+        doc="Standard deviation of the random linear term. Larger is more private and less accurate.",
+    )
+    l2_reg = param.Number(
+        20.0,
+        bounds=(0.01, 10_000),
+        label="λ  regularisation",
+        doc="Weight of the ridge penalty on the sum of losses. Larger is more private; the fit shrinks towards zero.",
+    )
+    smoothness = param.Number(
+        1.0,
+        bounds=(0.01, 100),
+        label="β  smoothness",
+        doc="Largest curvature one record can add. Smaller is more private. Logistic loss on unit rows has 1/4.",
+    )
+    lipschitz = param.Number(
+        1.0,
+        bounds=(0.01, 100),
+        label="L  gradient norm",
+        doc="Largest gradient one record can have. Smaller is more private. Logistic loss on unit rows has 1.",
+    )
+    monotone_loss = param.Boolean(
+        False,
+        label="Monotone loss",
+        doc="Whether the loss's slope never changes sign, as for logistic loss. The proofs made here profit from it.",
+    )
+
+    @property
+    def mechanism(self):
+        """The ObjectivePerturbation with the current parameters."""
+        return ObjectivePerturbation(
+            noise_std=self.noise_std,
+            l2_reg=self.l2_reg,
+            lipschitz=self.lipschitz,
+            smoothness=self.smoothness,
+            monotone_loss=self.monotone_loss,
+        )
 
 
 def _text(value):

@@ -10,7 +10,6 @@ import param
 
 from explorer.accounting import (
     BoundNotApplicable,
-    ObjectivePerturbation,
     PoissonSubsampledGaussian,
     RefinedBound,
     RenyiBound,
@@ -18,7 +17,7 @@ from explorer.accounting import (
 )
 from explorer.accounting.hockey_stick import require_strong_convexity
 from explorer.accounting.renyi import half_normal_rdp, linearised_rdp, normal_rdp
-from explorer.state.page import PageState
+from explorer.state.page import ObjectivePerturbationState
 
 POINTS = 200
 
@@ -65,40 +64,17 @@ class Leap:
     epsilon: float
 
 
-class RenyiState(PageState):
+class RenyiState(ObjectivePerturbationState):
     """Parameters of one objective perturbation and one DP-SGD, and the order at which their divergences are read."""
 
     presets: ClassVar = PRESETS
     table_names: ClassVar = ("renyi", "renyi_readouts")
 
-    noise_std = param.Number(
-        10.0,
-        bounds=(0.05, 1000),
-        label="σ  noise",
-        doc="Standard deviation of the random linear term. Larger is more private and less accurate.",
-    )
-    l2_reg = param.Number(
-        10.0,
-        bounds=(0.01, 10_000),
-        label="λ  regularisation",
-        doc="Weight of the ridge penalty on the sum of losses. Larger is more private; the fit shrinks towards zero.",
-    )
-    smoothness = param.Number(
-        0.25,
-        bounds=(0.01, 100),
-        label="β  smoothness",
-        doc="Largest curvature one record can add. Smaller is more private. Logistic loss on unit rows has 1/4.",
-    )
-    lipschitz = param.Number(
-        1.0,
-        bounds=(0.01, 100),
-        label="L  gradient norm",
-        doc="Largest gradient one record can have. Smaller is more private. Logistic loss on unit rows has 1.",
-    )
+    noise_std = param.Number(10.0)
+    l2_reg = param.Number(10.0)
+    smoothness = param.Number(0.25)
     monotone_loss = param.Boolean(
-        True,
-        label="Monotone loss",
-        doc="Whether the loss's slope never changes sign, as for logistic loss. Only the refined proof profits.",
+        True, doc="Whether the loss's slope never changes sign, as for logistic loss. Only the refined proof profits."
     )
     show_dp_sgd = param.Boolean(
         True,
@@ -135,17 +111,6 @@ class RenyiState(PageState):
         label="α_max  end of the axis",
         doc="Right end of the plot.",
     )
-
-    @property
-    def mechanism(self):
-        """The ObjectivePerturbation with the current parameters."""
-        return ObjectivePerturbation(
-            noise_std=self.noise_std,
-            l2_reg=self.l2_reg,
-            lipschitz=self.lipschitz,
-            smoothness=self.smoothness,
-            monotone_loss=self.monotone_loss,
-        )
 
     @property
     def dp_sgd(self):

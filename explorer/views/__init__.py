@@ -6,5 +6,6 @@ from explorer.views.fit import FitView
 from explorer.views.glm import GLMView
 from explorer.views.half_normal import HalfNormalView
 from explorer.views.renyi import RenyiView
+from explorer.views.start import StartView
 
-__all__ = ["BoundsView", "CompositionView", "FitView", "GLMView", "HalfNormalView", "RenyiView"]
+__all__ = ["BoundsView", "CompositionView", "FitView", "GLMView", "HalfNormalView", "RenyiView", "StartView"]

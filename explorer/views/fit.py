@@ -19,6 +19,7 @@ from explorer.views.plotting import (
     in_session,
     on_document,
     redraw,
+    session_name,
 )
 from explorer.views.readouts import Card, rounded
 from explorer.workers import JobCancelled, shared_pool
@@ -46,10 +47,12 @@ class FitView(PageView):
     pool : WorkerPool or None for the one that all sessions of this process share
     """
 
+    state_type = FitState
+    question = "Train a private model here and now: what does privacy cost in accuracy?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, *, pool=None, **params):
-        self.state = state or FitState()
+        self.state = state or self.state_type()
         self.pool = pool
         self.job = None
         self.source = ColumnDataSource(dict(EMPTY), name="fit_trace")
@@ -88,7 +91,7 @@ class FitView(PageView):
         arguments, trace = self.state.arguments(), []
         self._busy(True)
         try:
-            self.job = (self.pool or shared_pool()).submit(run_fit, **arguments)
+            self.job = (self.pool or shared_pool()).submit(run_fit, session=session_name(), **arguments)
             while not self.job.done():
                 await asyncio.sleep(POLL_SECONDS)
                 trace += [self.job.messages.popleft() for _ in range(len(self.job.messages))]

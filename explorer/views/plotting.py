@@ -121,7 +121,7 @@ def set_projector(plot, on, *, height=480):
     for model, name, em in _texts(plot):
         setattr(model, name, f"{em * base:g}px")
     for legend in plot.legend:
-        legend.glyph_width = 3 * base
+        legend.update(glyph_width=3 * base, spacing=0)  # seven curves have room below them
     for renderer in plot.renderers:
         if hasattr(renderer.glyph, "line_width"):  # an area has none
             renderer.glyph.line_width = 5 if on else 3
@@ -135,12 +135,36 @@ def _texts(plot):
         yield axis, "axis_label_text_font_size", 1.0
         yield axis, "major_label_text_font_size", 0.925
     for legend in plot.legend:
-        yield legend, "label_text_font_size", 0.95
+        yield legend, "label_text_font_size", 0.85
+
+
+def let_plots_come_late(document):
+    """Let plots be added to a page that is already shown.
+
+    A change of size anywhere lays out the whole page, also a plot that has not arranged its own parts yet, and Bokeh
+    (3.9) throws there; the plot does so a moment later and asks for a layout itself. The prototype is private: look
+    here first when a new version of Bokeh lays out pages wrongly.
+    """
+    document.js_on_event("document_ready", CustomJS(code=_WAIT_FOR_PARTS))
+
+
+_WAIT_FOR_PARTS = """
+    const view = Bokeh.Models.get("Plot").prototype.default_view.prototype
+    for (const name of ["_measure_layout", "_after_layout"]) {
+        const method = view[name]
+        view[name] = function () { if (this.layout != null) method.call(this) }
+    }
+"""
 
 
 def in_session():
     """Whether this code runs for a page of a server, rather than in a notebook or a script."""
     return pn.state.curdoc is not None and pn.state.curdoc.session_context is not None
+
+
+def session_name():
+    """What tells this page's session from others in the pool of workers; None in a notebook or a script."""
+    return pn.state.curdoc.session_context.id if in_session() else None
 
 
 def on_document(update):

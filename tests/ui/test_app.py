@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from explorer.app import PAGES, slug
 from explorer.state.bounds import PRESETS, BoundsState
 from explorer.state.composition import CompositionState
 from explorer.state.half_normal import PERTURBATION, HalfNormalState
@@ -75,6 +76,19 @@ def test_slow_curves_follow_and_are_never_of_other_parameters(explorer):
     expected = BoundsState(noise_std=explorer.field("σ")).curves()
     for name in ("Tight", "Attained lower bound", "Hockey-stick"):
         np.testing.assert_allclose(explorer.data("bounds_curves", name), expected[name], rtol=1e-12)
+
+
+def test_the_start_page_leads_to_every_page_by_keyboard(explorer, server):
+    page = explorer.page
+    page.goto(server)
+    page.get_by_role("tab", name="Start", selected=True).wait_for(timeout=60_000)
+    for number, name in enumerate(PAGES, 1):
+        page.get_by_role("button", name=f"{number} · {name}: ").focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("tab", name=name, selected=True).wait_for()
+        page.locator("[role=slider]:visible, input[type=range]:visible").first.wait_for()  # made when first opened
+        explorer.until(lambda n=name: f"page={slug(n)}" in page.url)
+        page.get_by_role("tab", name="Start").click()
 
 
 def test_a_link_restores_the_page(explorer, server):
