@@ -30,9 +30,12 @@ def test_slider_fit_and_nothing_from_elsewhere(explorer, proxied):
     for _ in range(5):
         page.keyboard.press("ArrowRight")
     explorer.until(lambda: explorer.field("σ") > 5)
-    page.wait_for_timeout(500)
-    expected = BoundsState(noise_std=explorer.field("σ")).curves()["Hockey-stick"]
-    explorer.until(lambda: np.allclose(explorer.data("bounds_curves", "Hockey-stick"), expected, rtol=1e-12))
+
+    def curve_is_of_the_slider():
+        expected = BoundsState(noise_std=explorer.field("σ")).curves()["Hockey-stick"]
+        return np.allclose(explorer.data("bounds_curves", "Hockey-stick"), expected, rtol=1e-12)
+
+    explorer.until(curve_is_of_the_slider)
     page.get_by_role("tab", name="Fit").click()
     page.get_by_role("button", name="Train").click()
     page.get_by_text("of accuracy in this draw").wait_for(timeout=60_000)
