@@ -5,7 +5,19 @@ import unicodedata
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views import BoundsView, CompositionView, FitView, GLMView, HalfNormalView, RenyiView, StartView
+from explorer.views import (
+    BoundsView,
+    CalibrateView,
+    CompositionView,
+    FitView,
+    GLMView,
+    HalfNormalView,
+    RenyiView,
+    SolversView,
+    SpectrumView,
+    StartView,
+    WorstCaseView,
+)
 from explorer.views.address import Address, query_of_session
 from explorer.views.plotting import in_session, let_plots_come_late
 
@@ -17,8 +29,12 @@ PAGES = {  # the path through a lecture
     "Half-normal": HalfNormalView,
     "Rényi": RenyiView,
     "Composition": CompositionView,
+    "Worst case": WorstCaseView,
     "GLM bug": GLMView,
+    "Calibrate": CalibrateView,
     "Fit": FitView,
+    "Solvers": SolversView,
+    "Spectrum": SpectrumView,
 }
 
 
@@ -90,7 +106,21 @@ class Session:
     def _view(self, name):
         if name == START:
             return StartView({name: view.question for name, view in PAGES.items()}, self.open)
-        return PAGES[name](self.states[name])
+        view = PAGES[name](self.states[name])
+        if isinstance(view, CalibrateView):
+            view.fit = self._fit
+        return view
+
+    def _fit(self, values):
+        """Open the Fit page with these parameters, dict by name; say so where it cannot have them."""
+        fit = self.states["Fit"]
+        try:
+            type(fit)(**values)  # so that either all are set or none
+        except ValueError as error:
+            pn.state.notifications.warning(f"The Fit page cannot have these: {error}", 0)
+            return
+        fit.param.update(**values)
+        self.open("Fit")
 
     def _set_projector(self, on):
         self._page.theme_config = {"typography": {"fontSize": 17 if on else 14}}

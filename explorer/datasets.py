@@ -8,17 +8,19 @@ neighbours. Leaving out the records with a missing value is free for the same re
 import gzip
 import os
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from scipy.special import expit
 from sklearn.datasets import fetch_openml, load_breast_cancer, load_digits, make_classification
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import OneHotEncoder, normalize
 
-from explorer.validation import real
+from explorer.validation import natural, real
 
 _ADULT_FILES = ("adult.data", "adult.test")
 
@@ -130,6 +132,26 @@ def synthetic_h(*, split_seed=0):
     return _split("Synthetic-H", X, y, split_seed)
 
 
+def logistic_plane(*, n_records=1260, theta=(4.0, -2.0), seed=0):
+    """Made-up records in the plane, which a logistic model fits: for pictures, not in `DATASETS`.
+
+    Parameters
+    ----------
+    n_records : int
+    theta : sequence of 2 floats, the slope of the model that draws the labels
+    seed : int
+
+    Returns
+    -------
+    X : ndarray (n_records, 2), uniform in a lying ellipse within the unit disc
+    y : ndarray (n_records,) of 0 and 1; 1 with probability 1 / (1 + e^(-x.theta))
+    """
+    rng = np.random.default_rng(seed)
+    angle, radius = 2 * np.pi * rng.random(n_records), np.sqrt(rng.random(n_records))
+    X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]) @ np.array([[0.9, 0.1], [0.1, 0.6]])
+    return X, (rng.random(n_records) < expit(X @ np.asarray(theta))).astype(int)
+
+
 def adult(*, split_seed=0, data_home=None):
     """Adult: 45 222 complete records of the US census of 1994, 104 features; class 1 earned more than 50 000 dollars.
 
@@ -193,8 +215,52 @@ def gisette(*, split_seed=0, data_home=None):
     return _split("Gisette", sparse.csr_matrix(table[:, :-1], dtype=float), table[:, -1] > 0, split_seed)
 
 
-DATASETS = {loader.__name__: loader for loader in (breast_cancer, digits, synthetic_l, synthetic_h, adult, gisette)}
-BUILT_IN = ("breast_cancer", "digits", "synthetic_l", "synthetic_h")  # need neither files nor a network
+def elongated(n_records, *, dimension, elongation, seed):
+    """Made-up records of norm 1 whose directions are as unequal as is asked for; the first of one endless sequence.
+
+    Row i is z / |z| with independent z_j ~ N(0, elongation^(-2 (j-1)/(d-1))), j = 1..d. Its label is 1 with probability
+    1 / (1 + e^-u), u = 4 (x_i1 + ... + x_id) / sqrt(d).
+
+    Parameters
+    ----------
+    n_records : int >= 1, n; a larger n with the same seed has the same first rows and labels
+    dimension : int >= 1, d
+    elongation : float >= 1, standard deviation of z_1 over that of z_d; 1 for directions that are all alike
+    seed : int >= 0
+
+    Returns
+    -------
+    X : ndarray (n, d)
+    y : ndarray (n,) of -1 and 1
+
+    Raises
+    ------
+    ValueError for parameters out of range.
+    """
+    n, d = natural("n_records", n_records), natural("dimension", dimension)
+    ratio = real("elongation", elongation, rule=">= 1 and finite", valid=lambda r: np.isfinite(r) & (r >= 1))
+    rows, labels = np.random.default_rng(seed).spawn(2)
+    X = unit_rows(rows.normal(size=(n, d)) * ratio ** -np.linspace(0, 1, d))
+    margins = 4 * X.sum(axis=1) / np.sqrt(d)
+    return X, np.where(labels.random(n) < expit(margins), 1.0, -1.0)
+
+
+def two_clouds(*, split_seed=0):
+    """A plane to look at: 2000 generated points, 2 features, two overlapping round clouds, a class each.
+
+    Cloud k has its centre at (0.35, 0.2) times -1 or 1 and a standard deviation of 0.25; what falls outside the unit
+    circle is pulled back to it. Rows are not divided by their norm: that would leave the circle alone.
+    """
+    rng = np.random.default_rng(7)
+    y = rng.integers(2, size=2000)
+    X = np.outer(2 * y - 1, [0.35, 0.2]) + 0.25 * rng.normal(size=(2000, 2))
+    return _split("Two clouds", X, y, split_seed, scale=_into_the_ball)
+
+
+_LOADERS = (breast_cancer, two_clouds, digits, synthetic_l, synthetic_h, adult, gisette)
+DATASETS = {loader.__name__: loader for loader in _LOADERS}
+BUILT_IN = ("breast_cancer", "two_clouds", "digits", "synthetic_l", "synthetic_h")  # need neither files nor a network
+_FILES = {"adult": _ADULT_FILES, "gisette": _GISETTE_FILES}
 
 
 def load(name, *, split_seed=0, data_home=None):
@@ -206,11 +272,75 @@ def load(name, *, split_seed=0, data_home=None):
     return DATASETS[name](split_seed=split_seed, data_home=data_home)
 
 
-def _split(name, X, y, split_seed, *, stratify=None, unaccounted=""):
-    """The Dataset of X with rows of unit norm, a fifth of them drawn by `split_seed` to test."""
+def missing(name):
+    """Why `load(name)` would have to ask the network or fail: a sentence, empty where the data are on this machine."""
+    if name in BUILT_IN:
+        return ""
+    try:
+        if _local_files(_FILES[name], None) is not None:
+            return ""
+    except FileNotFoundError:
+        pass
+    names = " and ".join((", ".join(_FILES[name][:-1]), _FILES[name][-1]))
+    return (
+        f"{name.capitalize()} is not on this machine: its files {names}, plain or gzipped, have to be in the folder "
+        "that the environment variable EXPLORER_DATA_HOME names when the explorer starts"
+    )
+
+
+@cache
+def column_names(name):
+    """Public names of the features of the data that `DATASETS` has under `name`, tuple of str; nothing is loaded."""
+    if name == "breast_cancer":
+        return tuple(load_breast_cancer().feature_names.tolist())
+    if name == "digits":
+        return tuple(f"pixel {i}, {j}" for i in range(8) for j in range(8))
+    if name == "adult":
+        categories = list(_ADULT_CATEGORIES.items())[:-1]
+        return (*_ADULT_NUMBERS, *(f"{column}={value}" for column, values in categories for value in values))
+    return tuple(f"x{j + 1}" for j in range(_N_FEATURES[name]))
+
+
+_N_FEATURES = {"two_clouds": 2, "synthetic_l": 40, "synthetic_h": 2000, "gisette": _GISETTE_FEATURES}
+
+
+def two_columns(data, columns):
+    """`data` with two of its d features, times the public number max(1, sqrt(d / 8)) that makes up for the others.
+
+    Rows keep a norm of at most 1: longer ones are scaled down to it, each by itself, which costs no privacy.
+
+    Parameters
+    ----------
+    data : Dataset of two classes or more
+    columns : two different int in 0..d-1
+
+    Raises
+    ------
+    ValueError for columns that data does not have, or the same twice.
+    """
+    width = data.X_train.shape[1]
+    first, second = columns
+    if first == second or not all(0 <= column < width for column in columns):
+        raise ValueError(f"columns must be two different integers in 0..{width - 1}: got columns={tuple(columns)}")
+    scale = max(1.0, np.sqrt(width / 8))
+    parts = [_into_the_ball(scale * _dense(X[:, [first, second]])) for X in (data.X_train, data.X_test)]
+    return replace(data, X_train=parts[0], X_test=parts[1])
+
+
+def _dense(X):
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def _into_the_ball(X):
+    """Rows of X longer than 1 scaled down to norm 1, each by itself; the others stay."""
+    return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
+
+
+def _split(name, X, y, split_seed, *, stratify=None, unaccounted="", scale=unit_rows):
+    """The Dataset of X, its rows scaled to norm at most 1, a fifth of them drawn by `split_seed` to test."""
     rule = "an integer in 0..2^32-1"
     seed = real("split_seed", split_seed, rule=rule, valid=lambda s: (s >= 0) & (s < 2**32) & (s == np.floor(s)))
-    parts = train_test_split(unit_rows(X), y.astype(int), test_size=0.2, random_state=int(seed), stratify=stratify)
+    parts = train_test_split(scale(X), y.astype(int), test_size=0.2, random_state=int(seed), stratify=stratify)
     return Dataset(name, *parts, unaccounted=unaccounted)
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.error import URLError
 
@@ -14,6 +15,7 @@ from explorer import datasets
 
 SHAPES = {
     "breast_cancer": (455, 114, 30),
+    "two_clouds": (1600, 400, 2),
     "digits": (1437, 360, 64),
     "synthetic_l": (8000, 2000, 40),
     "synthetic_h": (1600, 400, 2000),
@@ -104,13 +106,17 @@ def test_built_in_data_has_unit_rows_and_a_split_repeated_by_its_seed(name):
     assert (data.X_train.shape, data.X_test.shape) == ((n_train, n_features), (n_test, n_features))
     assert (data.y_train.shape, data.y_test.shape) == ((n_train,), (n_test,))
     for X in (data.X_train, data.X_test):
-        np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, rtol=1e-12)
+        norms = np.linalg.norm(X, axis=1)
+        assert norms.max() <= 1 + 1e-12
+        assert name == "two_clouds" or norms.min() == pytest.approx(1, rel=1e-12)
     assert_same(data, again)
     assert not np.array_equal(data.X_test, other.X_test)
     np.testing.assert_array_equal(all_records(data), all_records(other))  # a split moves records, it makes none
 
 
-@pytest.mark.parametrize(("name", "n_classes"), [("breast_cancer", 2), ("digits", 10), ("synthetic_l", 2)])
+@pytest.mark.parametrize(
+    ("name", "n_classes"), [("breast_cancer", 2), ("two_clouds", 2), ("digits", 10), ("synthetic_l", 2)]
+)
 def test_every_class_has_its_share_in_both_parts(name, n_classes):
     data = datasets.load(name)
     for y in (data.y_train, data.y_test):
@@ -134,11 +140,94 @@ def test_a_record_is_scaled_by_nothing_but_itself():
     np.testing.assert_array_equal(X[0], [3, 4])
 
 
+def test_the_plane_has_rows_in_the_unit_disc_and_labels_of_its_model():
+    X, y = datasets.logistic_plane(n_records=20_000, theta=(4.0, -2.0), seed=1)
+    assert X.shape == (20_000, 2)
+    assert np.linalg.norm(X, axis=1).max() <= 1
+    probability = 1 / (1 + np.exp(-(X @ [4.0, -2.0])))
+    score = (y - probability) @ np.column_stack([X, np.ones(len(y))])  # the gradient at the true slope: mean zero
+    assert (np.abs(score) < 5 * np.sqrt((probability * (1 - probability)).sum())).all()
+    again, _ = datasets.logistic_plane(n_records=20_000, seed=1)
+    np.testing.assert_array_equal(X, again)
+
+
+@pytest.mark.parametrize("elongation", [1, 30, 1e4])
+def test_elongated_records(elongation):
+    X, y = datasets.elongated(20_000, dimension=3, elongation=elongation, seed=5)
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, rtol=1e-12)
+    first, second, third = (np.median(np.abs(column)) for column in X.T)
+    assert first / third == pytest.approx(elongation, rel=0.6)  # dividing by the norm mixes the scales a little
+    assert first >= second >= third or elongation == 1
+    margins = 4 * X.sum(axis=1) / np.sqrt(3)
+    expected = 1 / (1 + np.exp(-margins))
+    assert abs(np.mean((y == 1) - expected)) < 5 * 0.5 / np.sqrt(len(y))
+    assert np.mean(y * margins) == pytest.approx(np.mean(margins * np.tanh(margins / 2)), rel=0.05)
+
+
+def test_elongated_records_are_one_endless_sequence():
+    few, many = (datasets.elongated(n, dimension=4, elongation=10, seed=1) for n in (50, 200))
+    for a, b in zip(few, many, strict=True):
+        np.testing.assert_array_equal(a, b[:50])
+    assert not np.array_equal(datasets.elongated(50, dimension=4, elongation=10, seed=2)[0], few[0])
+    assert datasets.elongated(3, dimension=1, elongation=10, seed=1)[0].shape == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [({"n_records": 0}, "n_records must be an integer >= 1"), ({"elongation": 0.5}, "elongation must be >= 1")],
+)
+def test_elongated_refuses(bad, message):
+    with pytest.raises(ValueError, match=message):
+        datasets.elongated(**{"n_records": 5, "dimension": 2, "elongation": 1, "seed": 0, **bad})
+
+
 def test_registry():
-    assert list(datasets.DATASETS) == ["breast_cancer", "digits", "synthetic_l", "synthetic_h", "adult", "gisette"]
+    names = ["breast_cancer", "two_clouds", "digits", "synthetic_l", "synthetic_h", "adult", "gisette"]
+    assert list(datasets.DATASETS) == names
     assert set(datasets.BUILT_IN) < set(datasets.DATASETS)
     with pytest.raises(ValueError, match=r"name must be one of breast_cancer, .*gisette: got name='mnist'"):
         datasets.load("mnist")
+
+
+@pytest.mark.parametrize("name", datasets.BUILT_IN)
+def test_columns_are_named_without_loading(name):
+    width = SHAPES[name][2]
+    assert len(set(datasets.column_names(name))) == len(datasets.column_names(name)) == width
+    assert datasets.missing(name) == ""
+
+
+def test_files_that_are_missing_are_told_before_they_are_needed(adult_home, monkeypatch):
+    empty = adult_home / "empty"
+    empty.mkdir()
+    for home in ("", str(empty)):
+        monkeypatch.setenv("EXPLORER_DATA_HOME", home)
+        assert "adult.data and adult.test, plain or gzipped" in datasets.missing("adult")
+        assert str(adult_home) not in datasets.missing("gisette")  # no visitor needs to know the server's folders
+    monkeypatch.setenv("EXPLORER_DATA_HOME", str(adult_home))
+    assert datasets.missing("adult") == ""
+    assert len(datasets.column_names("adult")) == datasets.adult().X_train.shape[1] == 104
+    assert datasets.missing("gisette").startswith("Gisette is not on this machine")
+
+
+@pytest.mark.parametrize("name", ["breast_cancer", "two_clouds"])
+def test_two_columns_keep_their_records_and_stay_in_the_ball(name):
+    data = datasets.load(name)
+    pair = datasets.two_columns(data, (1, 0))
+    scale = max(1, np.sqrt(data.X_train.shape[1] / 8))
+    np.testing.assert_array_equal(pair.y_test, data.y_test)
+    for X, whole in ((pair.X_train, data.X_train), (pair.X_test, data.X_test)):
+        expected = scale * whole[:, [1, 0]]
+        norms = np.linalg.norm(expected, axis=1)
+        np.testing.assert_allclose(X[norms <= 1], expected[norms <= 1], rtol=1e-12)
+        np.testing.assert_allclose(X[norms > 1], (expected / norms[:, None])[norms > 1], rtol=1e-12)
+    sparse_data = replace(data, X_train=sparse.csr_matrix(data.X_train))
+    np.testing.assert_array_equal(datasets.two_columns(sparse_data, (1, 0)).X_train, pair.X_train)
+
+
+@pytest.mark.parametrize("columns", [(0, 0), (0, 2), (-1, 0)])
+def test_columns_that_are_not_there(columns):
+    with pytest.raises(ValueError, match=r"columns must be two different integers in 0\.\.1: got columns="):
+        datasets.two_columns(datasets.two_clouds(), columns)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 0.5, None, "0", True])

@@ -8,8 +8,20 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "explorer"
-LAYERS = ["validation", "accounting", "learning", "datasets", "study", "state", "workers", "views", "app"]
-LAYERS += ["hosting", "__main__"]
+LAYERS = [
+    "validation",
+    "accounting",
+    "learning",
+    "datasets",
+    "uploads",
+    "study",
+    "state",
+    "workers",
+    "views",
+    "app",
+    "hosting",
+    "__main__",
+]
 ALSO_FORBIDDEN = {("state", "workers")}  # only views hand long work to the pool
 DRAWING = {"panel", "panel_material_ui", "holoviews", "bokeh"}
 MAY_DRAW = {"views", "app", "hosting", "__main__"}
@@ -49,7 +61,7 @@ def test_no_arrow_points_up(path):
     "package",
     [
         name
-        for name in ("accounting", "learning", "datasets", "study", "state", "workers")
+        for name in ("accounting", "learning", "datasets", "uploads", "study", "state", "workers")
         if (PACKAGE / name).exists() or (PACKAGE / f"{name}.py").exists()
     ],
 )

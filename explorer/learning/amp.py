@@ -1,9 +1,11 @@
 """Algorithm 1: approximate minima perturbation with clipped gradients, as scikit-learn estimators."""
 
+from functools import partial
+
 from explorer.accounting import AMPBound, amp_accountant, calibrate_amp
 from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
 from explorer.learning.linear import PrivateLearner, PrivateLinearClassifier, PrivateLinearRegressor, Release, estimator
-from explorer.learning.objective import PerturbedObjective
+from explorer.learning.objective import PerturbedObjective, WatchedObjective
 from explorer.learning.privacy import PrivacyStatement
 from explorer.validation import positive
 
@@ -23,6 +25,7 @@ class _ApproximateMinimaPerturbation(PrivateLearner):
     l2_reg: float | None = None
     solver: object = "auto"
     max_passes: int = 10_000
+    watch: object = None
 
     def _plan(self, problem):
         lipschitz, _ = problem.sensitivity(self.clip_norm)
@@ -50,7 +53,8 @@ class _ApproximateMinimaPerturbation(PrivateLearner):
 
     def _release(self, records, problem, plan, rng):
         mechanism = plan.mechanism
-        objective = PerturbedObjective(
+        kind = PerturbedObjective if self.watch is None else partial(WatchedObjective, watch=self.watch)
+        objective = kind(
             records,
             loss=problem.loss,
             l2_reg=mechanism.l2_reg,
@@ -111,6 +115,9 @@ class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
     random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
     callback : callable (n_gradient_evaluations, gradient_norm) or None; an exception it raises aborts the fit.
         What it sees is not private.
+    watch : callable (theta, b) or None, wherever the solver takes the gradient of the whole objective and last at the
+        point to be released but for its output noise, both ndarray (d,). For demonstrations only: whoever knows b
+        knows the data.
 
     Attributes
     ----------
@@ -149,7 +156,7 @@ class AMPRegressor(PrivateLinearRegressor, _ApproximateMinimaPerturbation):
     loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
         (whose slope is unbounded: clip_norm must be given)
     epsilon, delta, accountant, clip_norm, gradient_tol, output_noise_std, data_norm, f, l2_reg, solver, max_passes,
-    fit_intercept, random_state, callback : as in `AMPClassifier`
+    fit_intercept, random_state, callback, watch : as in `AMPClassifier`
 
     Attributes
     ----------

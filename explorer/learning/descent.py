@@ -45,6 +45,7 @@ class NoisyDescent(PrivateLearner):
     clip_norm: float | None = None
     data_norm: float | str = 1.0
     noise_multiplier: float | None = None
+    watch: object = None
 
     def _plan(self, problem):
         optimizer_of(self.optimizer)
@@ -92,6 +93,8 @@ class NoisyDescent(PrivateLearner):
                         raise self._overflow(done)
                     if self.callback is not None:
                         self.callback(done, theta.copy())
+                    if self.watch is not None:
+                        self.watch(theta.copy(), draw.copy())
         return Release(theta, evaluations)
 
     def _overflow(self, step):

@@ -109,6 +109,7 @@ class _TreeAggregationLearner(PrivateLearner):
     learning_rate: float | None = None
     output_noise_std: float = 0.15
     data_norm: float | str = 1.0
+    watch: object = None
 
     _picks_records = True
 
@@ -145,7 +146,7 @@ class _TreeAggregationLearner(PrivateLearner):
             return rng.normal(scale=mechanism.noise_std, size=problem.dimension)
 
         for _ in range(mechanism.epochs):
-            start, total = theta, np.zeros(problem.dimension)
+            start, total, before = theta, np.zeros(problem.dimension), np.zeros(problem.dimension)
             for rows, noise in zip(batches, prefix_noise(mechanism.steps, draw), strict=True):
                 block = records.take(rows)
                 slopes = loss_on(block, problem.loss, clip_norm).derivative(block.dot(theta), block.y)
@@ -155,6 +156,9 @@ class _TreeAggregationLearner(PrivateLearner):
                 evaluations += len(rows)
                 if self.callback is not None:
                     self.callback(evaluations, float(np.linalg.norm(gradient)))
+                if self.watch is not None:
+                    self.watch(theta.copy(), noise - before)
+                before = noise
         return Release(theta, evaluations)
 
     def _learning_rate(self, mechanism):
@@ -213,6 +217,9 @@ class DPFTRLClassifier(PrivateLinearClassifier, _TreeAggregationLearner):
     random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
     callback : callable (n_gradient_evaluations, norm of the batch's gradient) or None, after each step; an exception
         it raises aborts the fit. What it sees is not private.
+    watch : callable (theta, noise) or None, after each step: the iterate, and by how much the noise in its sum of
+        gradients differs from that of the step before, both ndarray (d,). For demonstrations only: whoever knows the
+        noise knows the data.
 
     Attributes
     ----------
@@ -247,7 +254,7 @@ class DPFTRLRegressor(PrivateLinearRegressor, _TreeAggregationLearner):
     loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
         (whose slope is unbounded: clip_norm must be given)
     epsilon, delta, clip_norm, steps, epochs, learning_rate, output_noise_std, data_norm, fit_intercept, random_state,
-    callback : as in `DPFTRLClassifier`
+    callback, watch : as in `DPFTRLClassifier`
 
     Attributes
     ----------

@@ -81,7 +81,7 @@ class DPGDClassifier(PrivateLinearClassifier, _FullBatchDescent):
     learning_rate : float > 0; for logistic loss, unit rows and a constant, gradient descent is stable up to 4
     accountant : "exact" (`GaussianComposition`), or a callable from Gaussian to a PrivacyBound, also given uses=m
     epsilon, delta, loss, clip_norm, data_norm, noise_multiplier, optimizer, l2_reg, fit_intercept, classes,
-    random_state, callback : as in `DPSGDClassifier`
+    random_state, callback, watch : as in `DPSGDClassifier`
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class DPGDRegressor(PrivateLinearRegressor, _FullBatchDescent):
         (whose slope is unbounded: clip_norm must be given)
     steps, learning_rate, accountant : as in `DPGDClassifier`
     epsilon, delta, clip_norm, data_norm, noise_multiplier, optimizer, l2_reg, fit_intercept, random_state,
-    callback : as in `DPSGDClassifier`
+    callback, watch : as in `DPSGDClassifier`
 
     Attributes
     ----------

@@ -182,6 +182,8 @@ class DPSGDClassifier(PrivateLinearClassifier, _PoissonSampledDescent):
     random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
     callback : callable (step, theta) or None; an exception it raises aborts the fit. What it sees is covered by the
         guarantee.
+    watch : callable (theta, noise) or None, after each step: the iterate, and the noise that was in the step's sum of
+        gradients, both ndarray (d,). For demonstrations only: whoever knows the noise knows the data.
 
     Attributes
     ----------
@@ -222,7 +224,7 @@ class DPSGDRegressor(PrivateLinearRegressor, _PoissonSampledDescent):
     loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
         (whose slope is unbounded: clip_norm must be given)
     epsilon, delta, clip_norm, data_norm, noise_multiplier, batch_size, epochs, learning_rate, optimizer, l2_reg,
-    accountant, fit_intercept, random_state, callback : as in `DPSGDClassifier`
+    accountant, fit_intercept, random_state, callback, watch : as in `DPSGDClassifier`
 
     Attributes
     ----------

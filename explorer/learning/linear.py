@@ -29,8 +29,8 @@ NEIGHBOURS = "neighbouring datasets differ by one added or removed record"
 RANDOMNESS = (
     "the random numbers are secret: with a known random_state there is no privacy",
     "the noise is drawn in floating point",
-    "released are coef_ and intercept_; n_gradient_evaluations_, a verified gradient norm and what a callback sees "
-    "depend on the data and are for its curator alone",
+    "released are coef_ and intercept_; n_gradient_evaluations_, a verified gradient norm and what a callback or "
+    "watch sees depend on the data and are for its curator alone",
 )
 
 

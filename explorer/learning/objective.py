@@ -91,6 +91,24 @@ class PerturbedObjective:
         )
 
 
+class WatchedObjective(PerturbedObjective):
+    """A PerturbedObjective that calls watch(theta, linear_term), with copies, wherever its gradient is taken."""
+
+    def __init__(self, records, *, watch, **parameters):
+        super().__init__(records, **parameters)
+        self.watch = watch
+
+    def gradient(self, theta):
+        """The gradient of J at theta, ndarray (d,)."""
+        self.watch(theta.copy(), self.linear_term.copy())
+        return super().gradient(theta)
+
+    def value_and_gradient(self, theta):
+        """J(theta), float, and its gradient, ndarray (d,)."""
+        self.watch(theta.copy(), self.linear_term.copy())
+        return super().value_and_gradient(theta)
+
+
 def loss_on(block, loss, clip_norm):
     """`loss`, with the records' gradients clipped to clip_norm unless it is None."""
     return loss if clip_norm is None else ClippedLoss(loss, clip_norm=clip_norm, row_norms=block.norms)

@@ -121,4 +121,14 @@ def _value(parameter, text):
         return int(text)
     if isinstance(parameter, param.Number):
         return float(text)
+    if isinstance(parameter, param.Selector):
+        return _object(parameter, text)
     return text
+
+
+def _object(parameter, text):
+    """What a param.Selector offers under the text."""
+    objects = {_text(each): each for each in parameter.objects}
+    if text not in objects:
+        raise ValueError
+    return objects[text]

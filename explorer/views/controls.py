@@ -1,4 +1,4 @@
-"""Controls of the pages: a slider on a logarithmic scale with the exact value beside it, and a switch."""
+"""Controls of the pages: a slider on a logarithmic scale with the exact value beside it, a switch, and lists."""
 
 import numpy as np
 import panel as pn
@@ -6,6 +6,7 @@ import panel_material_ui as pmui
 import param
 
 STEPS = 200  # positions of a slider, from its lowest to its highest value
+ZERO_STEPS = 10  # between the lowest of them and zero
 
 
 class LiveSlider(pmui.FloatSlider):
@@ -21,7 +22,9 @@ class LiveSlider(pmui.FloatSlider):
 
 
 def log_slider(state, name):
-    """A control for a positive param.Number or Integer with bounds: a logarithmic slider, and a field for the value.
+    """A control for a param.Number or Integer with bounds: a logarithmic slider, and a field for the value.
+
+    The slider spans the soft bounds where there are some. Zero, where the bounds allow it, is its lowest position.
 
     Parameters
     ----------
@@ -34,14 +37,14 @@ def log_slider(state, name):
     """
     parameter = state.param[name]
     kind = round if isinstance(parameter, param.Integer) else float
-    low, high = np.log10(parameter.bounds)
+    scale = _LogScale(parameter)
     slider = LiveSlider(
         label=parameter.label,
         description=parameter.doc,
-        start=low,
-        end=high,
-        step=(high - low) / STEPS,
-        value=np.log10(getattr(state, name)),
+        start=scale.start,
+        end=scale.end,
+        step=scale.step,
+        value=scale.position(getattr(state, name)),
         value_label=_text(getattr(state, name)),  # what a screen reader says, in place of the logarithm
         show_value=False,
         size="small",
@@ -56,7 +59,7 @@ def log_slider(state, name):
         if not linking:
             linking = True
             try:
-                setattr(state, name, kind(np.clip(_rounded(10**event.new), *parameter.bounds)))
+                setattr(state, name, kind(np.clip(scale.value(event.new), *parameter.bounds)))
             finally:
                 linking = False
 
@@ -66,7 +69,7 @@ def log_slider(state, name):
         if not linking:
             linking = True
             try:
-                slider.value = float(np.log10(event.new))
+                slider.value = scale.position(event.new)
             finally:
                 linking = False
 
@@ -75,10 +78,49 @@ def log_slider(state, name):
     return pmui.Row(slider, field, sizing_mode="stretch_width", margin=(0, 0))
 
 
+class _LogScale:
+    """Positions of a slider: log10 of the value, and for zero one further to the left."""
+
+    def __init__(self, parameter):
+        self.zero = parameter.bounds[0] == 0
+        self.low, self.end = (float(x) for x in np.log10(parameter.get_soft_bounds()))
+        self.step = (self.end - self.low) / STEPS
+        self.start = self.low - ZERO_STEPS * self.step if self.zero else self.low
+
+    def position(self, value):
+        """Where the slider stands for a value."""
+        return float(np.clip(np.log10(value), self.low, self.end)) if value > 0 else self.start
+
+    def value(self, position):
+        """The value, to three digits, that a hand means by a position."""
+        if self.zero and position < self.low - self.step / 2:
+            return 0.0
+        return _rounded(10 ** max(position, self.low))
+
+
 def switch(state, name):
     """A switch for a param.Boolean, with its label and doc."""
     parameter = state.param[name]
     control = pmui.Switch(label=parameter.label, description=parameter.doc, value=getattr(state, name))
+    control.param.watch(lambda event: setattr(state, name, event.new), "value")
+    state.param.watch(lambda event: setattr(control, "value", event.new), name)
+    return control
+
+
+def choice(state, name):
+    """A labelled list for a param.Selector, of which one is chosen."""
+    return _selection(pmui.Select, state, name, size="small", sizing_mode="stretch_width")
+
+
+def _selection(widget, state, name, **options):
+    parameter = state.param[name]
+    control = widget(
+        label=parameter.label,
+        description=parameter.doc,
+        options=parameter.get_range(),
+        value=getattr(state, name),
+        **options,
+    )
     control.param.watch(lambda event: setattr(state, name, event.new), "value")
     state.param.watch(lambda event: setattr(control, "value", event.new), name)
     return control

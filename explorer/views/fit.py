@@ -1,8 +1,5 @@
 """The Fit page: Algorithm 1 live, with its certificate, beside a fit without privacy."""
 
-import asyncio
-from functools import partial
-
 import numpy as np
 import panel as pn
 import panel_material_ui as pmui
@@ -10,19 +7,10 @@ from bokeh.models import ColumnDataSource, Range1d
 
 from explorer.state.fit import FitState, run_fit
 from explorer.views.controls import log_slider, number_field
+from explorer.views.job import JobRunner
 from explorer.views.page import PageView
-from explorer.views.plotting import (
-    STROKES,
-    add_curve,
-    add_mark,
-    curve_figure,
-    in_session,
-    on_document,
-    redraw,
-    session_name,
-)
+from explorer.views.plotting import STROKES, add_curve, add_mark, curve_figure, redraw
 from explorer.views.readouts import Card, rounded
-from explorer.workers import JobCancelled, shared_pool
 
 INTRODUCTION = r"""
 **Algorithm 1** learns from 455 breast tumours to tell benign from malignant, and is tested on 114 others. From your ε
@@ -34,7 +22,6 @@ $$\lVert\nabla J(\tilde\theta) + b\rVert_2 \le \tau, \qquad
 \text{release } \tilde\theta + \mathcal{N}(0, \sigma_{\text{out}}^2 I)$$
 """
 
-POLL_SECONDS = 0.1
 EMPTY = {"evaluations": [], "gradient norm": []}
 
 
@@ -53,8 +40,6 @@ class FitView(PageView):
 
     def __init__(self, state=None, *, pool=None, **params):
         self.state = state or self.state_type()
-        self.pool = pool
-        self.job = None
         self.source = ColumnDataSource(dict(EMPTY), name="fit_trace")
         plot = curve_figure(
             name="fit",
@@ -70,93 +55,60 @@ class FitView(PageView):
         self.threshold = add_mark(plot, "width")
         plot.legend.visible = False
         super().__init__(plot, **params)
-        self.progress = pmui.LinearProgress(value=0, variant="determinate", visible=False, sizing_mode="stretch_width")
-        self.status = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="fit_status")
-        self.run_button = pmui.Button(label="Train", variant="contained", on_click=self.run)
-        self.cancel_button = pmui.Button(
-            label="Cancel", variant="outlined", disabled=True, on_click=lambda _: self.cancel()
+        self.runner = JobRunner(
+            self.run,
+            label="Train",
+            doing="Training",
+            cancelled="Cancelled. Nothing was released.",
+            failed="The fit failed and released nothing:",
+            pool=pool,
         )
         self.state.param.watch(self._forget, self.state.shared())
         self._forget()
 
-    def cancel(self):
-        """Stop the running fit, if any; nothing is released."""
-        if self.job is not None:
-            self.job.cancel()
-
     async def run(self, _=None):
         """Fit in a worker process with the current parameters, drawing the gradient norm as it falls."""
-        if self.job is not None:
-            return
-        arguments, trace = self.state.arguments(), []
-        self._busy(True)
-        try:
-            self.job = (self.pool or shared_pool()).submit(run_fit, session=session_name(), **arguments)
-            while not self.job.done():
-                await asyncio.sleep(POLL_SECONDS)
-                trace += [self.job.messages.popleft() for _ in range(len(self.job.messages))]
-                on_document(partial(self._follow, list(trace), arguments["gradient_tol"]))
-            on_document(partial(self._show, self.job.result(), arguments["gradient_tol"]))
-        except JobCancelled:
-            self._say("warning", "Cancelled. Nothing was released.")
-        except Exception as error:
-            self._say("error", f"The fit failed and released nothing: {error}")
-        finally:
-            self.job = None
-            self._busy(False)
+        await self.runner.run(run_fit, self.state.arguments(), follow=self._follow, show=self._show)
 
-    def _busy(self, on):
-        self.run_button.disabled = self.progress.visible = on
-        self.cancel_button.disabled = not on
-        if on:
-            self.progress.value = 0
-            self._say("info", "Training …")
-
-    def _say(self, severity, text):
-        self.status.param.update(severity=severity, object=text, visible=bool(text))
-
-    def _follow(self, trace, gradient_tol):
-        if not trace:
-            return
+    def _follow(self, trace):
+        """Draw the gradient norm so far; the part of the way to tau, on the logarithmic scale."""
+        gradient_tol = self.state.gradient_tol
         evaluations, norms = np.array(trace).T
         self.source.data = {"evaluations": evaluations, "gradient norm": norms}
         self.plot.x_range.end = max(1.05 * evaluations[-1], 1)
         self.plot.y_range.end = 2 * norms[0]
-        travelled = np.log(norms[0] / norms[-1]) / max(np.log(norms[0] / gradient_tol), 1e-9)
-        self.progress.value = int(100 * np.clip(travelled, 0, 1))
         redraw(self.pane)
+        return np.log(norms[0] / norms[-1]) / max(np.log(norms[0] / gradient_tol), 1e-9)
 
-    def _show(self, result, gradient_tol):
+    def _show(self, result):
         self.state.result = result
-        self._follow(result.trace.to_numpy().tolist(), gradient_tol)
-        self._say("error", result.refusal)
-        self.readouts.show(_headline(result), _cards(result, gradient_tol))
+        self._follow(result.trace.to_numpy().tolist())
+        self.runner.say("error", result.refusal)
+        self.readouts.show(_headline(result), _cards(result, self.state.gradient_tol))
 
     def _forget(self, *_):
         """A result is shown only beside the parameters that gave it."""
-        self.cancel()
+        self.runner.cancel()
         self.state.result = None
         self.threshold.location = self.state.gradient_tol
         self.source.data = dict(EMPTY)
         self.plot.x_range.update(start=0, end=10_000)
         self.plot.y_range.update(start=self.state.gradient_tol / 10, end=1e3)
-        self._say("info", "")
+        self.runner.say("info", "")
         self.readouts.show("Press <b>Train</b> to fit with these parameters.", [])
         redraw(self.pane)
 
     def __panel__(self):
         state = self.state
-        if in_session():
-            pn.state.on_session_destroyed(lambda _: self.cancel())
         seed_label = pmui.Typography(state.param.seed.label, variant="body1", margin=(20, 10))
         controls = pmui.Column(
             *(log_slider(state, name) for name in ("epsilon", "delta", "gradient_tol", "output_noise_std")),
             pmui.Row(seed_label, pn.layout.HSpacer(), number_field(state, "seed"), sizing_mode="stretch_width"),
-            pmui.Row(self.run_button, self.cancel_button),
-            self.progress,
+            self.runner.buttons,
+            self.runner.progress,
             sizing_mode="stretch_width",
         )
-        return self.arrange(controls, self.status)
+        return self.arrange(controls, self.runner.status)
 
 
 def _headline(result):

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 import panel as pn
-from bokeh.models import CustomJS, HoverTool, SaveTool, Span
+from bokeh.models import ColorBar, CustomJS, HoverTool, LinearColorMapper, SaveTool, Span
+from bokeh.palettes import RdBu11, interp_palette
 from bokeh.plotting import figure
 
 
@@ -37,8 +38,24 @@ STROKES = {
     "p(θ|Z)": Stroke("#56B4E9", "12 5"),
     "p(θ|Z′)": Stroke("#D55E00", "solid"),
     "log-ratio": Stroke("#0072B2", "solid"),
+    "DP-FTRL": Stroke("#E69F00", "6 3 2 3 2 3"),
+    "Algorithm 1": Stroke("#D55E00", "12 5"),
+    "No record": Stroke("#888888", "3 3"),
+    "Linear loss": Stroke("#009E73", "12 4 2 4"),
+    "Worst case": Stroke("#D55E00", "solid"),
+    "Gradient descent": Stroke("#D55E00", "solid"),
+    "Accelerated": Stroke("#E69F00", "8 3"),
+    "SAG": Stroke("#0072B2", "solid"),
+    "SVRG": Stroke("#56B4E9", "12 5"),
+    "L-BFGS": Stroke("#009E73", "12 4 2 4"),
+    "Newton": Stroke("#CC79A7", "solid"),
+    "Newton-CG": Stroke("#888888", "3 3"),
+    "Subsampled Newton": Stroke("#CC79A7", "2 4"),
+    "n log n": Stroke("#888888", "12 5"),
+    "n²": Stroke("#888888", "6 3 2 3 2 3"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
+DIVERGING = interp_palette(RdBu11, 255)  # ColorBrewer's, blue below 0 and red above, told apart by colour-blind eyes
 MARK = "#888888"  # thresholds, and where values are read
 
 
@@ -99,6 +116,29 @@ def add_mark(plot, dimension):
     return mark
 
 
+def add_heat_maps(plot, source, tooltips):
+    """Matrices as images, red above 0 and blue below, and their colour bar.
+
+    Parameters
+    ----------
+    source : ColumnDataSource of "image" (ndarrays, rows upwards; nan is left blank) and "x", "y", "dw", "dh" (place)
+    tooltips : of the hover; where a column holds matrices, the entry under the pointer is shown
+
+    Returns
+    -------
+    the renderer, and the ColorBar, whose `color_mapper` has the range
+    """
+    mapper = LinearColorMapper(palette=DIVERGING, low=-1, high=1, nan_color="rgba(0, 0, 0, 0)")
+    maps = plot.image(
+        "image", x="x", y="y", dw="dw", dh="dh", source=source, color_mapper=mapper, name=f"{plot.name}: maps"
+    )
+    plot.grid.visible = False
+    bar = ColorBar(color_mapper=mapper, background_fill_alpha=0, width=20)
+    plot.add_layout(bar, "right")
+    plot.add_tools(HoverTool(renderers=[maps], tooltips=tooltips, visible=False))
+    return maps, bar
+
+
 def keep_sizes(plot):
     """Make text and legend keep this project's sizes under every theme.
 
@@ -123,7 +163,7 @@ def set_projector(plot, on, *, height=480):
     for legend in plot.legend:
         legend.update(glyph_width=3 * base, spacing=0)  # seven curves have room below them
     for renderer in plot.renderers:
-        if hasattr(renderer.glyph, "line_width"):  # an area has none
+        if hasattr(getattr(renderer, "glyph", None), "line_width"):  # an area has none, contours have several glyphs
             renderer.glyph.line_width = 5 if on else 3
     plot.height = height * 7 // 6 if on else height
 
@@ -136,6 +176,9 @@ def _texts(plot):
         yield axis, "major_label_text_font_size", 0.925
     for legend in plot.legend:
         yield legend, "label_text_font_size", 0.85
+    for bar in plot.select(ColorBar):
+        yield bar, "title_text_font_size", 0.925
+        yield bar, "major_label_text_font_size", 0.925
 
 
 def let_plots_come_late(document):

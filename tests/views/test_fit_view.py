@@ -33,14 +33,22 @@ def drive(view, act):
         await asyncio.wait_for(running, PATIENCE)
 
     asyncio.run(both())
-    assert (view.run_button.disabled, view.cancel_button.disabled, view.progress.visible) == (False, True, False)
-    assert view.job is None
+    assert (view.runner.run_button.disabled, view.runner.cancel_button.disabled, view.runner.progress.visible) == (
+        False,
+        True,
+        False,
+    )
+    assert view.runner.job is None
 
 
 async def started(view):
     for _ in range(PATIENCE * 20):
         if len(view.source.data["evaluations"]):
-            assert (view.run_button.disabled, view.cancel_button.disabled, view.progress.visible) == (True, False, True)
+            assert (
+                view.runner.run_button.disabled,
+                view.runner.cancel_button.disabled,
+                view.runner.progress.visible,
+            ) == (True, False, True)
             return
         await asyncio.sleep(0.05)
     raise AssertionError("the fit reported nothing")
@@ -64,10 +72,10 @@ def test_cancel(view, monkeypatch):
 
     async def cancel():
         await started(view)
-        view.cancel()
+        view.runner.cancel()
 
     drive(view, cancel)
-    assert view.status.object == "Cancelled. Nothing was released."
+    assert view.runner.status.object == "Cancelled. Nothing was released."
     assert "Press <b>Train</b>" in view.readouts.object
 
 
@@ -79,7 +87,7 @@ def test_moving_a_parameter_cancels(view, monkeypatch):
         view.state.gradient_tol = 0.1
 
     drive(view, move)
-    assert view.status.object == "Cancelled. Nothing was released."
+    assert view.runner.status.object == "Cancelled. Nothing was released."
 
 
 def test_dead_worker_is_reported_and_the_next_fit_runs(view, monkeypatch):
@@ -87,15 +95,15 @@ def test_dead_worker_is_reported_and_the_next_fit_runs(view, monkeypatch):
 
     async def kill():
         await started(view)
-        os.kill(view.job.pid, signal.SIGKILL)
+        os.kill(view.runner.job.pid, signal.SIGKILL)
 
     drive(view, kill)
-    assert view.status.object.startswith("The fit failed and released nothing: the worker process ended")
+    assert view.runner.status.object.startswith("The fit failed and released nothing: the worker process ended")
     monkeypatch.undo()
     test_result_and_trace(view)
 
 
 def test_full_pool_and_bad_target_are_explained(view, monkeypatch):
-    view.pool.submit(slow_fit)
+    view.runner.pool.submit(slow_fit)
     drive(view, lambda: asyncio.sleep(0))
-    assert "the worker pool is full" in view.status.object
+    assert "the worker pool is full" in view.runner.status.object
