@@ -18,7 +18,7 @@ import pytest
 from tests.ui.conftest import chromium  # noqa: F401
 
 SITE = Path(__file__).parents[2] / "deploy/nginx.conf"
-PATIENCE = 120  # seconds; generous, since starting processes on a busy machine takes a while
+PATIENCE = 400  # seconds; generous, since starting processes on a very busy machine takes minutes
 
 NGINX = """
 daemon off;
