@@ -86,9 +86,13 @@ class Host:
         with open(self.log_file, "w") as log:
             command = [sys.executable, "-m", "explorer", "host"]
             self.process = subprocess.Popen(command, stderr=log, stdout=log, env=environment)
-        for index in range(settings.get("servers", 1)):
-            self.pid(f"server {index} listens")
-        self.pid("the pool runs")
+        try:
+            for index in range(settings.get("servers", 1)):
+                self.pid(f"server {index} listens")
+            self.pid("the pool runs")
+        except BaseException:
+            self.stop()
+            raise
 
     def log(self):
         return self.log_file.read_text()
