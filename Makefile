@@ -2,10 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: app lab test lint notebooks exercises slides study report screenshots bench clean
+.PHONY: app host lab test lint notebooks exercises slides study report screenshots bench clean
 
 app: .venv/app
 	$(BIN)/python -m explorer
+
+# For many people, behind a proxy: a server per core and one pool of workers. EXPLORER_ORIGIN and the other settings that
+# `python -m explorer host --help` lists are environment variables; make passes them on.
+host: .venv/app
+	exec $(BIN)/python -m explorer host
 
 lab: .venv/lab
 	$(BIN)/jupyter lab notebooks

@@ -223,6 +223,11 @@ def in_session():
     return pn.state.curdoc is not None and pn.state.curdoc.session_context is not None
 
 
+def session_name():
+    """What tells this page's session from others in the pool of workers; None in a notebook or a script."""
+    return pn.state.curdoc.session_context.id if in_session() else None
+
+
 def on_document(update):
     """Run `update`, which changes Bokeh models, under the document's lock: what a coroutine has to do."""
     pn.state.execute(update, schedule=in_session())
