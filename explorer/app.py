@@ -39,6 +39,13 @@ PAGES = {  # the path through a lecture
     "Compare": CompareView,
 }
 
+_TABS = {  # large type needs a second row, where the usual moving line under the open page would be lost
+    "& .MuiTabs-list, & .MuiTabs-flexContainer": {"flexWrap": "wrap"},
+    "& .MuiTabs-indicator": {"display": "none"},
+    "& .MuiTab-root": {"borderBottom": "2px solid transparent"},
+    "& .Mui-selected": {"borderBottomColor": "currentColor"},
+}
+
 
 def slug(name):
     """A page's name in an address: lower case, without accents, with hyphens for spaces."""
@@ -63,7 +70,11 @@ class Session:
             {name: pmui.Column("Opening …", sizing_mode="stretch_width") for name in (START, *PAGES)},
         )
         self.tabs = pmui.Tabs(
-            *self._rooms.items(), name="pages", sizing_mode="stretch_width", styles={"visibility": "hidden"}
+            *self._rooms.items(),
+            name="pages",
+            sizing_mode="stretch_width",
+            styles={"visibility": "hidden"},
+            sx=_TABS,
         )
         self.projector = pmui.Switch(label="Projector", description="Large type and thick lines.")
         self.tabs.param.watch(lambda _: self._show(), "active")
