@@ -48,7 +48,7 @@ class SpectrumView(PageView):
         self.state = state or self.state_type()
         self.fits = {}
         self.maps = ColumnDataSource(_no_maps(), name="spectrum_maps")
-        self.noise = ColumnDataSource({name: [] for name in _noise_columns()}, name="spectrum_noise")
+        self.noise = ColumnDataSource({name: [] for name in _noise_columns()}, name="spectrum_noise_curves")
         self.paths = {name: ColumnDataSource(_no_path(name), name=f"spectrum_path {name}") for name in LEARNERS}
         super().__init__(self._map_plot(), self._path_plot(), self._noise_plot(), **params)
         self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="spectrum_notes")

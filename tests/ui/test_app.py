@@ -238,11 +238,13 @@ def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
     for name, fit in fits.items():
         source, path = f"spectrum_path {name}", fit.path[:, 1]
         explorer.until(lambda s=source, n=name, p=path: np.array_equal(explorer.data(s, n), p))
-        np.testing.assert_allclose(explorer.data("spectrum_noise", name), fit.noise / np.sqrt(np.diag(fit.covariance)))
+        np.testing.assert_allclose(
+            explorer.data("spectrum_noise_curves", name), fit.noise / np.sqrt(np.diag(fit.covariance))
+        )
     page.get_by_text("Prefix sums", exact=True).click()
     end = [np.sqrt(fit.covariance.sum()) for fit in fits.values()]
     sums = [fit.noise.sum() / std for fit, std in zip(fits.values(), end, strict=True)]
-    explorer.until(lambda: np.allclose([explorer.data("spectrum_noise", name)[-1] for name in fits], sums))
+    explorer.until(lambda: np.allclose([explorer.data("spectrum_noise_curves", name)[-1] for name in fits], sums))
 
 
 def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer, server):
