@@ -179,7 +179,7 @@ def set_projector(plot, on, *, height=480):
     for model, name, em in _texts(plot):
         setattr(model, name, f"{em * base:g}px")
     for legend in plot.legend:
-        legend.update(glyph_width=3 * base, spacing=0)  # seven curves have room below them
+        legend.update(glyph_width=3 * base, spacing=4)
     for renderer in plot.renderers:
         if hasattr(getattr(renderer, "glyph", None), "line_width"):  # an area has none, contours have several glyphs
             renderer.glyph.line_width = 5 if on else 3
