@@ -50,6 +50,9 @@ def main(arguments=None):
             show=options.show,
             start=False,
             verbose=False,
+            # A browser on a busy machine may take longer than the usual 15 s to connect; the session that would then be
+            # made in place of the page's names files on another host.
+            unused_session_lifetime_milliseconds=120_000,
         )
     except OSError as error:
         parser.exit(
