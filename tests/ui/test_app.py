@@ -8,11 +8,13 @@ from explorer.state.bounds import PRESETS, BoundsState
 from explorer.state.calibrate import CalibrateState
 from explorer.state.compare import CompareState, run_live
 from explorer.state.composition import CompositionState
+from explorer.state.fit import FitState, run_fit
 from explorer.state.half_normal import PERTURBATION, HalfNormalState
 from explorer.state.renyi import RenyiState
 from explorer.state.solvers import SolversState, run_race
 from explorer.state.spectrum import SpectrumState
 from explorer.state.worst_case import WORST, WorstCaseState
+from explorer.uploads import read_csv
 
 SYMBOLS = {"noise_std": "σ", "l2_reg": "λ", "smoothness": "β", "lipschitz": "L"}
 
@@ -274,21 +276,46 @@ def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer, server):
     explorer.until(lambda: explorer.field("ε") == state.epsilon)
 
 
-def test_fit_shows_its_certificate_and_a_refusal_voids_it(explorer):
+def test_fit_shows_its_draws_and_a_failed_certificate_voids_them(explorer):
     page = explorer.page
-    page.get_by_role("tab", name="Fit").click()
+    page.get_by_role("tab", name="Fit", exact=True).click()
     page.get_by_role("button", name="Train").click()
-    page.get_by_text("of accuracy in this draw").wait_for(timeout=60_000)
-    page.get_by_text("gradient norm 0.0072 ≤ τ = 0.01").wait_for()
+    page.get_by_text("in the median of 20 draws").wait_for(timeout=60_000)
+    expected = run_fit(**FitState().arguments())
+    np.testing.assert_array_equal(explorer.data("fit_draws", "accuracy"), expected.draws["accuracy"])
+    np.testing.assert_array_equal(explorer.data("fit_levels", "high"), [expected.band[2]] * 2)
+    page.get_by_text(f"gradient norm {expected.draws['gradient_norm'].max():.2g} ≤ τ = 0.01").wait_for()
     norms = explorer.data("fit_trace", "gradient norm")
     assert norms[0] > 1 > 0.01 >= norms[-1]
-    tolerance = explorer.slider("τ")
-    tolerance.focus()
+    explorer.slider("τ").focus()
     page.keyboard.press("Home")
     page.get_by_text("Press Train to fit").wait_for()  # a result stands only beside its own parameters
+    assert explorer.data("fit_draws", "accuracy") == []
     page.get_by_role("button", name="Train").click()
     page.get_by_text("No release:").wait_for(timeout=60_000)
-    page.get_by_text("nothing is released").last.wait_for()
+    page.get_by_text("20 of 20 draws released nothing").wait_for()
+
+
+def test_fit_learns_from_a_visitors_file_and_draws_two_features(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=fit&section=Two+features&draws=5")
+    page.get_by_role("tab", name="Two features", selected=True).wait_for(timeout=60_000)
+    content = "\n".join(["a,b,kind", *(f"{i % 13},{i % 7},{'xy'[i % 2]}" for i in range(80))]).encode()
+    drop = page.locator("input[type=file]")
+    drop.set_input_files({"name": "mine.csv", "mimeType": "text/csv", "buffer": content + b"\n1,2"})
+    page.get_by_text("Not used: line 82 must have 3 fields").wait_for()
+    page.wait_for_timeout(3000)  # the button takes no other file until it has shown that it took one
+    drop.set_input_files({"name": "mine.csv", "mimeType": "text/csv", "buffer": content})
+    page.get_by_text("mine.csv: 80 records, 2 features").wait_for()
+    page.get_by_role("button", name="Train").click()
+    page.get_by_text("in the median of 5 draws").wait_for(timeout=60_000)
+    state = FitState(upload=read_csv(content, name="mine.csv"), draws=5)
+    expected = run_fit(**state.arguments()).draws
+    np.testing.assert_array_equal(explorer.data("fit_thetas", "theta_2"), expected["theta_2"])
+    assert "mine" not in page.url and "upload" not in page.url
+    page.get_by_role("button", name="Forget the file").click()
+    page.get_by_text("mine.csv").wait_for(state="hidden")
+    page.get_by_text("Press Train to fit").wait_for()
 
 
 def test_projector_and_dark_mode_draw_large(explorer):
