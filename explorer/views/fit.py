@@ -86,7 +86,6 @@ class FitView(PageView):
             if plot.frame_width is None:
                 plot.height = HEIGHTS.get(plot.name, 320) * (7 if on else 6) // 6
             else:
-                plot.height = None
                 set_side(plot, on)
 
     async def run(self, _=None):
@@ -148,7 +147,7 @@ class FitView(PageView):
             self.runner.buttons,
             self.runner.progress,
             pmui.Divider(sizing_mode="stretch_width"),
-            choice(state, "accountant"),
+            pmui.Column(choice(state, "accountant"), margin=(12, 0, 0, 0), sizing_mode="stretch_width"),
             *(log_slider(state, name) for name in ("gradient_tol", "output_noise_std", "f", "l2_reg", "clip_norm")),
             pmui.Row(seed_label, pn.layout.HSpacer(), number_field(state, "seed"), sizing_mode="stretch_width"),
             sizing_mode="stretch_width",
@@ -163,8 +162,9 @@ class FitView(PageView):
             plots = [picture.plot for picture in pictures]
             shown = [panes[plot.name] for plot in plots]
             if name == TWO_FEATURES:
-                halves = [pmui.Grid(pane, size={"xs": 12, "xl": 6}) for pane in shown]
-                shown = [self.plane_note, pmui.Grid(*halves, container=True, spacing=2, sizing_mode="stretch_width")]
+                for pane in shown:
+                    pane.sizing_mode = "fixed"  # two squares, side by side where there is room
+                shown = [self.plane_note, pmui.FlexBox(*shown, sizing_mode="stretch_width")]
             column = pmui.Column(*shown, pmui.FlexBox(*picture_buttons(*plots)), sizing_mode="stretch_width")
             columns.append((name, column))
         tabs = pmui.Tabs(*columns, active=SECTIONS.index(self.state.section), sizing_mode="stretch_width")
@@ -222,7 +222,7 @@ def _headline(result, state):
         return f"(ε, δ) = ({state.epsilon:g}, {state.delta:.2g}) {cost} in this draw of the noise."
     return (
         f"(ε, δ) = ({state.epsilon:g}, {state.delta:.2g}) {cost} in the median of {len(result.draws)} draws; "
-        f"between {low:.1%} and {high:.1%} are right in most."
+        f"in most of them {low:.1%} to {high:.1%} are right."
     )
 
 

@@ -83,6 +83,7 @@ class PlanePlot:
         for name, source in self.lines.items():
             add_curve(self.plot, source, "x1", name, [])
         self.arrow = _add_arrow(self.plot, f"{TILT} of draw 1")
+        _legend_below(self.plot)
 
     def show(self, result, state):
         """Draw the records and lines of a FitResult."""
@@ -108,13 +109,12 @@ class TiltPlot:
         self.levels = {name: ColumnDataSource({"xs": [], "ys": []}) for name in ("without b", "with b")}
         self.plot = _square_figure(
             name="fit_tilt",
-            title="What b does to the minimum",
+            title="b moves the minimum, by −b/λ if only λ resisted",
             x_label="first coefficient",
             y_label="second coefficient",
         )
         for name, like, dash in (("without b", UNTILTED, "8 3"), ("with b", TILT, "solid")):
-            label = f"level lines {name}" + (" (draw 1)" if name == "with b" else "")
-            style = {"color": stroke(like).color, "line_dash": dash, "legend_label": label}
+            style = {"color": stroke(like).color, "line_dash": dash, "legend_label": f"level lines {name}"}
             self.plot.multi_line("xs", "ys", source=self.levels[name], **style)
         for name, source, marker, size in (
             (MEDIAN, self.draws, "circle", 9),
@@ -129,9 +129,10 @@ class TiltPlot:
                 color=stroke(name).color,
                 line_width=0,
                 alpha=0.8,
-                legend_label=DRAW if marker == "circle" else f"minimum with the {UNTILTED}",
+                legend_label=DRAW if marker == "circle" else f"minimum, {UNTILTED}",
             )
-        self.arrow = _add_arrow(self.plot, "−b/λ: if only λ resisted")
+        self.arrow = _add_arrow(self.plot, "−b/λ of draw 1")
+        _legend_below(self.plot)
 
     def show(self, result, state):
         """Draw the coefficients of a FitResult."""
@@ -274,8 +275,9 @@ def _square_figure(**options):
 
 
 def set_side(plot, projector):
-    """The side of a square figure's frame, which decides its size."""
-    plot.frame_width = plot.frame_height = 560 if projector else 420
+    """The side of a square figure's frame, and round it what axes, title and legend need in the type of the mode."""
+    side, width, height = (480, 180, 320) if projector else (420, 140, 210)
+    plot.update(frame_width=side, frame_height=side, width=side + width, height=side + height)
 
 
 def _thetas(result):
@@ -295,8 +297,13 @@ def _add_arrow(plot, label):
     head = NormalHead(size=14, fill_color=color, line_color=color)
     arrow = Arrow(end=head, line_color=color, line_width=4, visible=False)
     plot.add_layout(arrow)
-    plot.line([], [], color=color, legend_label=label)
+    plot.line([np.nan], [np.nan], color=color, legend_label=label)  # an arrow has no place in a legend
     return arrow
+
+
+def _legend_below(plot):
+    plot.legend.ncols = 2
+    plot.add_layout(plot.legend[0], "below")
 
 
 def _point(arrow, vector, *, start=(0.0, 0.0), length=None):

@@ -12,11 +12,14 @@ LABEL = "Your own CSV …"
 LARGEST = 100_000_000  # bytes beyond which a browser does not even begin to send
 
 _MEGABYTES = uploads.MAX_BYTES // 1_000_000
+RULES = (
+    f"Learn from a file of your own: click, or drop it here. At most {_MEGABYTES} MB, {uploads.MAX_RECORDS:,} records "
+    f"and {uploads.MAX_COLUMNS} columns: names in the first line, numbers below, the class in one column. Rows are "
+    "divided by their norm; columns stay as they are."
+)
 PROMISE = (
-    f"Up to {_MEGABYTES} MB, {uploads.MAX_RECORDS:,} records, {uploads.MAX_COLUMNS} columns: names "
-    "in the first line, numbers below, the class in one column. Rows are divided by their norm, columns stay as they "
-    "are. The file stays in the server's memory for this visit only. <b>A demonstration on a shared server is no "
-    "private release</b>: whoever runs the server could read the file, and the seed of the noise is known."
+    "The file stays in the server's memory, for this visit only. <b>A demonstration on a shared server is no private "
+    "release</b>: whoever runs it could read the file, and the seed of the noise is known."
 )
 
 
@@ -65,7 +68,7 @@ class UploadControl:
             size="small",
             max_file_size=LARGEST,
             chunk_size=1_000_000,
-            description="Learn from a file of your own: click, or drop it here.",
+            description=RULES,
         )
         self.refusal = pmui.Alert(severity="error", visible=False, sizing_mode="stretch_width")
         self.summary = pmui.Typography("", variant="body2", margin=(5, 10))

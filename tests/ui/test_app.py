@@ -6,11 +6,15 @@ import pytest
 from explorer.app import PAGES, slug
 from explorer.state.bounds import PRESETS, BoundsState
 from explorer.state.calibrate import CalibrateState
+from explorer.state.compare import CompareState, run_live
 from explorer.state.composition import CompositionState
+from explorer.state.fit import FitState, run_fit
 from explorer.state.half_normal import PERTURBATION, HalfNormalState
 from explorer.state.renyi import RenyiState
+from explorer.state.solvers import SolversState, run_race
 from explorer.state.spectrum import SpectrumState
 from explorer.state.worst_case import WORST, WorstCaseState
+from explorer.uploads import read_csv
 
 SYMBOLS = {"noise_std": "σ", "l2_reg": "λ", "smoothness": "β", "lipschitz": "L"}
 
@@ -183,6 +187,46 @@ def test_composition_follows_the_slider_when_it_is_computed(explorer, server):
         np.testing.assert_allclose(explorer.data("composition_curves", column), expected, rtol=1e-12)
 
 
+def test_solvers_race_and_theirs_is_the_librarys_count(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=solvers&n_records=300&dimension=3&sag=0&svrg=0&max_passes=50")
+    page.get_by_role("tab", name="Solvers", selected=True).wait_for(timeout=60_000)
+    explorer.until(lambda: explorer.field("n") == 300)
+    explorer.slider("λ").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    explorer.until(lambda: explorer.field("λ") < 1)
+    page.wait_for_timeout(500)
+    chosen = {"n_records": 300, "dimension": 3, "sag": False, "svrg": False, "max_passes": 50}
+    state = SolversState(l2_reg=explorer.field("λ"), **chosen)
+    most = state.predictions()["Accelerated"]
+    explorer.until(lambda: explorer.data("solvers_marks: Accelerated", "x") == [most])
+    page.get_by_role("button", name="Race", exact=True).click()
+    page.get_by_text("is first with").wait_for(timeout=60_000)
+    page.get_by_text("Did not finish: Gradient descent").wait_for()
+    race = run_race(**state.race_arguments())
+    for name, label in (("newton", "Newton"), ("gradient_descent", "Gradient descent")):
+        expected = race.traces[race.traces["solver"] == label]
+        assert explorer.data(f"solvers_{name}", "evaluations") == expected["evaluations"].tolist()
+        np.testing.assert_allclose(explorer.data(f"solvers_{name}", label), expected["gradient_norm"], rtol=1e-9)
+
+
+def test_compare_reads_at_another_epsilon_and_runs_live(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=compare&dataset=breast_cancer&live_methods=amp_rdp,output_perturbation&trials=2")
+    page.get_by_role("tab", name="Compare", selected=True).wait_for(timeout=60_000)
+    explorer.slider("ε").focus()
+    page.keyboard.press("ArrowRight")
+    explorer.until(lambda: "epsilon=1.0" in page.url)
+    page.get_by_role("button", name="Run it live").click()
+    page.get_by_text("At ε = 1 on Breast cancer (live trials) the best honest method is").wait_for(timeout=60_000)
+    methods = ["amp_rdp", "output_perturbation"]
+    state = CompareState(dataset="breast_cancer", epsilon=1.0, live_methods=methods, trials=2)
+    expected = 100 * run_live(cells=state.cells()).groupby("method")["accuracy"].mean()[methods].to_numpy()
+    page.get_by_text("Done.").wait_for()
+    np.testing.assert_allclose(explorer.data("compare_live", "accuracy"), expected)
+
+
 def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
     page = explorer.page
     page.goto(f"{server}/?page=spectrum&sampled=0&steps=8")
@@ -196,11 +240,13 @@ def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
     for name, fit in fits.items():
         source, path = f"spectrum_path {name}", fit.path[:, 1]
         explorer.until(lambda s=source, n=name, p=path: np.array_equal(explorer.data(s, n), p))
-        np.testing.assert_allclose(explorer.data("spectrum_noise", name), fit.noise / np.sqrt(np.diag(fit.covariance)))
+        np.testing.assert_allclose(
+            explorer.data("spectrum_noise_curves", name), fit.noise / np.sqrt(np.diag(fit.covariance))
+        )
     page.get_by_text("Prefix sums", exact=True).click()
     end = [np.sqrt(fit.covariance.sum()) for fit in fits.values()]
     sums = [fit.noise.sum() / std for fit, std in zip(fits.values(), end, strict=True)]
-    explorer.until(lambda: np.allclose([explorer.data("spectrum_noise", name)[-1] for name in fits], sums))
+    explorer.until(lambda: np.allclose([explorer.data("spectrum_noise_curves", name)[-1] for name in fits], sums))
 
 
 def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer, server):
@@ -232,21 +278,46 @@ def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer, server):
     assert explorer.field("λ") == pytest.approx(touched["l2_reg"], rel=0.2)
 
 
-def test_fit_shows_its_certificate_and_a_refusal_voids_it(explorer):
+def test_fit_shows_its_draws_and_a_failed_certificate_voids_them(explorer):
     page = explorer.page
-    page.get_by_role("tab", name="Fit").click()
+    page.get_by_role("tab", name="Fit", exact=True).click()
     page.get_by_role("button", name="Train").click()
-    page.get_by_text("of accuracy in this draw").wait_for(timeout=60_000)
-    page.get_by_text("gradient norm 0.0072 ≤ τ = 0.01").wait_for()
+    page.get_by_text("in the median of 20 draws").wait_for(timeout=60_000)
+    expected = run_fit(**FitState().arguments())
+    np.testing.assert_array_equal(explorer.data("fit_draws", "accuracy"), expected.draws["accuracy"])
+    np.testing.assert_array_equal(explorer.data("fit_levels", "high"), [expected.band[2]] * 2)
+    page.get_by_text(f"gradient norm {expected.draws['gradient_norm'].max():.2g} ≤ τ = 0.01").wait_for()
     norms = explorer.data("fit_trace", "gradient norm")
     assert norms[0] > 1 > 0.01 >= norms[-1]
-    tolerance = explorer.slider("τ")
-    tolerance.focus()
+    explorer.slider("τ").focus()
     page.keyboard.press("Home")
     page.get_by_text("Press Train to fit").wait_for()  # a result stands only beside its own parameters
+    assert explorer.data("fit_draws", "accuracy") == []
     page.get_by_role("button", name="Train").click()
     page.get_by_text("No release:").wait_for(timeout=60_000)
-    page.get_by_text("nothing is released").last.wait_for()
+    page.get_by_text("20 of 20 draws released nothing").wait_for()
+
+
+def test_fit_learns_from_a_visitors_file_and_draws_two_features(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=fit&section=Two+features&draws=5")
+    page.get_by_role("tab", name="Two features", selected=True).wait_for(timeout=60_000)
+    content = "\n".join(["a,b,kind", *(f"{i % 13},{i % 7},{'xy'[i % 2]}" for i in range(80))]).encode()
+    drop = page.locator("input[type=file]")
+    drop.set_input_files({"name": "mine.csv", "mimeType": "text/csv", "buffer": content + b"\n1,2"})
+    page.get_by_text("Not used: line 82 must have 3 fields").wait_for()
+    page.wait_for_timeout(3000)  # the button takes no other file until it has shown that it took one
+    drop.set_input_files({"name": "mine.csv", "mimeType": "text/csv", "buffer": content})
+    page.get_by_text("mine.csv: 80 records, 2 features").wait_for()
+    page.get_by_role("button", name="Train").click()
+    page.get_by_text("in the median of 5 draws").wait_for(timeout=60_000)
+    state = FitState(upload=read_csv(content, name="mine.csv"), draws=5)
+    expected = run_fit(**state.arguments()).draws
+    np.testing.assert_array_equal(explorer.data("fit_thetas", "theta_2"), expected["theta_2"])
+    assert "mine" not in page.url and "upload" not in page.url
+    page.get_by_role("button", name="Forget the file").click()
+    page.get_by_text("mine.csv").wait_for(state="hidden")
+    page.get_by_text("Press Train to fit").wait_for()
 
 
 def test_projector_and_dark_mode_draw_large(explorer):
