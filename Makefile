@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: app lab test lint study report bench clean
+.PHONY: app lab test lint notebooks exercises slides study report screenshots bench clean
 
 app: .venv/app
 	$(BIN)/python -m explorer
@@ -14,6 +14,18 @@ lab: .venv/lab
 test: .venv/test lint
 	$(BIN)/python -m pytest --nbval --nbval-current-env tests notebooks
 	$(BIN)/python -m pytest -q --doctest-modules explorer/accounting explorer/learning
+
+# Runs the notebooks and stores them as the tests ask for; `make notebooks ONLY="02 03"` runs these two.
+notebooks: .venv/notebooks
+	$(BIN)/python notebooks/course.py execute $(ONLY)
+
+# Copies without solutions for students, in build/exercises; it takes ONLY too.
+exercises: .venv/notebooks
+	$(BIN)/python notebooks/course.py exercises $(ONLY)
+
+# Slides that need no network, in build/slides; it takes ONLY too.
+slides: .venv/notebooks
+	$(BIN)/python notebooks/course.py slides $(ONLY)
 
 lint: .venv/test
 	$(BIN)/ruff check .
@@ -27,6 +39,10 @@ study: .venv/app
 # README's results and their plots from that table.
 report: .venv/app
 	$(BIN)/python -m explorer.study.report
+
+# README's picture; and with ALL=folder every page there, in three modes and two widths, to look at.
+screenshots: .venv/test
+	$(BIN)/python -m tests.ui.screenshots $(ALL)
 
 # Ratios and times measured side by side; never part of the tests.
 bench: .venv/bench
@@ -47,6 +63,6 @@ clean:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
-.venv/lab .venv/test .venv/bench: .venv/%: .venv/python pyproject.toml
+.venv/lab .venv/notebooks .venv/test .venv/bench: .venv/%: .venv/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
 	touch $@

@@ -5,18 +5,36 @@ import unicodedata
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views import BoundsView, CompositionView, FitView, GLMView, HalfNormalView, RenyiView
+from explorer.views import (
+    BoundsView,
+    CalibrateView,
+    CompositionView,
+    FitView,
+    GLMView,
+    HalfNormalView,
+    RenyiView,
+    SolversView,
+    SpectrumView,
+    StartView,
+    WorstCaseView,
+)
 from explorer.views.address import Address, query_of_session
+from explorer.views.plotting import in_session, let_plots_come_late
 
 pn.extension("mathjax", notifications=True)
 
-PAGES = {
+START = "Start"
+PAGES = {  # the path through a lecture
     "Bounds": BoundsView,
-    "Rényi": RenyiView,
     "Half-normal": HalfNormalView,
+    "Rényi": RenyiView,
     "Composition": CompositionView,
+    "Worst case": WorstCaseView,
     "GLM bug": GLMView,
+    "Calibrate": CalibrateView,
     "Fit": FitView,
+    "Solvers": SolversView,
+    "Spectrum": SpectrumView,
 }
 
 
@@ -26,35 +44,93 @@ def slug(name):
     return letters.lower().replace(" ", "-")
 
 
+class Session:
+    """What one visitor has: the state of every page, and the views of those that were opened.
+
+    Attributes
+    ----------
+    states : dict of PageState by the page's name
+    views : dict of views by the page's name; one is made when its page is opened
+    tabs, projector : the controls that choose the page and the size of its type
+    """
+
+    def __init__(self):
+        self.states = {name: view.state_type() for name, view in PAGES.items()}
+        self.views, self._rooms = (
+            {},
+            {name: pmui.Column("Opening …", sizing_mode="stretch_width") for name in (START, *PAGES)},
+        )
+        self.tabs = pmui.Tabs(
+            *self._rooms.items(), name="pages", sizing_mode="stretch_width", styles={"visibility": "hidden"}
+        )
+        self.projector = pmui.Switch(label="Projector", description="Large type and thick lines.")
+        self.tabs.param.watch(lambda _: self._show(), "active")
+        self.projector.param.watch(lambda event: self._set_projector(event.new), "value")
+
+    def open(self, name):
+        """Turn to the named page."""
+        self.tabs.active = list(self._rooms).index(name)
+
+    def page(self):
+        """The whole app, as a panel_material_ui.Page that opens where the address says."""
+        states = {slug(START): None, **{slug(name): state for name, state in self.states.items()}}
+        address = Address(states, self.tabs)
+        refused = address.restore(query_of_session())
+        self._show()
+        self._page = pmui.Page(
+            title="Objective perturbation explorer",
+            header=[pn.layout.HSpacer(), self.projector],
+            main=[pmui.Column(self.tabs, address.pane, sizing_mode="stretch_width")],
+        )
+
+        # What a control changes before the browser has reported the page complete can be lost on the way back
+        # (panel 1.9), and hidden controls cannot be touched.
+        def loaded():
+            self.tabs.styles = {"visibility": "visible"}
+            if refused and pn.state.notifications is not None:
+                text = f"The link's {', '.join(refused)} cannot be; the usual value is used."
+                pn.state.notifications.warning(text, 0)
+
+        pn.state.onload(loaded)
+        if in_session():
+            let_plots_come_late(pn.state.curdoc)
+        return self._page
+
+    def _show(self):
+        name = list(self._rooms)[self.tabs.active]
+        if name not in self.views:
+            self.views[name] = self._view(name)
+            self.views[name].set_projector(self.projector.value)
+            self._rooms[name][:] = [self.views[name]]
+
+    def _view(self, name):
+        if name == START:
+            return StartView({name: view.question for name, view in PAGES.items()}, self.open)
+        view = PAGES[name](self.states[name])
+        if isinstance(view, CalibrateView):
+            view.fit = self._fit
+        return view
+
+    def _fit(self, values):
+        """Open the Fit page with these parameters, dict by name; say so where it cannot have them."""
+        fit = self.states["Fit"]
+        try:
+            type(fit)(**values)  # so that either all are set or none
+        except ValueError as error:
+            pn.state.notifications.warning(f"The Fit page cannot have these: {error}", 0)
+            return
+        fit.param.update(**values)
+        self.open("Fit")
+
+    def _set_projector(self, on):
+        self._page.theme_config = {"typography": {"fontSize": 17 if on else 14}}
+        for view in self.views.values():
+            view.set_projector(on)
+
+
 def build():
     """The whole app for one session, as a panel_material_ui.Page."""
-    views = {name: view() for name, view in PAGES.items()}
-    projector = pmui.Switch(label="Projector", description="Large type and thick lines.")
-    tabs = pmui.Tabs(*views.items(), name="pages", sizing_mode="stretch_width", styles={"visibility": "hidden"})
-    address = Address({slug(name): view.state for name, view in views.items()}, tabs)
-    refused = address.restore(query_of_session())
-    page = pmui.Page(
-        title="Objective perturbation explorer",
-        header=[pn.layout.HSpacer(), projector],
-        main=[pmui.Column(tabs, address.pane, sizing_mode="stretch_width")],
-    )
-
-    def set_projector(event):
-        page.theme_config = {"typography": {"fontSize": 17 if event.new else 14}}
-        for view in views.values():
-            view.set_projector(event.new)
-
-    projector.param.watch(set_projector, "value")
-
-    # What a control changes before the browser has reported the page complete can be lost on the way back (panel 1.9),
-    # and hidden controls cannot be touched.
-    def loaded():
-        tabs.styles = {"visibility": "visible"}
-        if refused and pn.state.notifications is not None:
-            pn.state.notifications.warning(f"The link's {', '.join(refused)} cannot be; the usual value is used.", 0)
-
-    pn.state.onload(loaded)
-    return page
+    return Session().page()
 
 
 if pn.state.served:

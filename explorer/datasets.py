@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from scipy.special import expit
 from sklearn.datasets import fetch_openml, load_breast_cancer, load_digits, make_classification
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import OneHotEncoder, normalize
 
-from explorer.validation import real
+from explorer.validation import natural, real
 
 _ADULT_FILES = ("adult.data", "adult.test")
 
@@ -131,6 +132,26 @@ def synthetic_h(*, split_seed=0):
     return _split("Synthetic-H", X, y, split_seed)
 
 
+def logistic_plane(*, n_records=1260, theta=(4.0, -2.0), seed=0):
+    """Made-up records in the plane, which a logistic model fits: for pictures, not in `DATASETS`.
+
+    Parameters
+    ----------
+    n_records : int
+    theta : sequence of 2 floats, the slope of the model that draws the labels
+    seed : int
+
+    Returns
+    -------
+    X : ndarray (n_records, 2), uniform in a lying ellipse within the unit disc
+    y : ndarray (n_records,) of 0 and 1; 1 with probability 1 / (1 + e^(-x.theta))
+    """
+    rng = np.random.default_rng(seed)
+    angle, radius = 2 * np.pi * rng.random(n_records), np.sqrt(rng.random(n_records))
+    X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]) @ np.array([[0.9, 0.1], [0.1, 0.6]])
+    return X, (rng.random(n_records) < expit(X @ np.asarray(theta))).astype(int)
+
+
 def adult(*, split_seed=0, data_home=None):
     """Adult: 45 222 complete records of the US census of 1994, 104 features; class 1 earned more than 50 000 dollars.
 
@@ -192,6 +213,36 @@ def gisette(*, split_seed=0, data_home=None):
     parts = [_read_gisette(*paths[:2]), _read_gisette(*paths[2:])] if paths else [_fetch_gisette()]
     table = _in_one_order(np.vstack(parts))
     return _split("Gisette", sparse.csr_matrix(table[:, :-1], dtype=float), table[:, -1] > 0, split_seed)
+
+
+def elongated(n_records, *, dimension, elongation, seed):
+    """Made-up records of norm 1 whose directions are as unequal as is asked for; the first of one endless sequence.
+
+    Row i is z / |z| with independent z_j ~ N(0, elongation^(-2 (j-1)/(d-1))), j = 1..d. Its label is 1 with probability
+    1 / (1 + e^-u), u = 4 (x_i1 + ... + x_id) / sqrt(d).
+
+    Parameters
+    ----------
+    n_records : int >= 1, n; a larger n with the same seed has the same first rows and labels
+    dimension : int >= 1, d
+    elongation : float >= 1, standard deviation of z_1 over that of z_d; 1 for directions that are all alike
+    seed : int >= 0
+
+    Returns
+    -------
+    X : ndarray (n, d)
+    y : ndarray (n,) of -1 and 1
+
+    Raises
+    ------
+    ValueError for parameters out of range.
+    """
+    n, d = natural("n_records", n_records), natural("dimension", dimension)
+    ratio = real("elongation", elongation, rule=">= 1 and finite", valid=lambda r: np.isfinite(r) & (r >= 1))
+    rows, labels = np.random.default_rng(seed).spawn(2)
+    X = unit_rows(rows.normal(size=(n, d)) * ratio ** -np.linspace(0, 1, d))
+    margins = 4 * X.sum(axis=1) / np.sqrt(d)
+    return X, np.where(labels.random(n) < expit(margins), 1.0, -1.0)
 
 
 def two_clouds(*, split_seed=0):

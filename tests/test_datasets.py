@@ -140,6 +140,47 @@ def test_a_record_is_scaled_by_nothing_but_itself():
     np.testing.assert_array_equal(X[0], [3, 4])
 
 
+def test_the_plane_has_rows_in_the_unit_disc_and_labels_of_its_model():
+    X, y = datasets.logistic_plane(n_records=20_000, theta=(4.0, -2.0), seed=1)
+    assert X.shape == (20_000, 2)
+    assert np.linalg.norm(X, axis=1).max() <= 1
+    probability = 1 / (1 + np.exp(-(X @ [4.0, -2.0])))
+    score = (y - probability) @ np.column_stack([X, np.ones(len(y))])  # the gradient at the true slope: mean zero
+    assert (np.abs(score) < 5 * np.sqrt((probability * (1 - probability)).sum())).all()
+    again, _ = datasets.logistic_plane(n_records=20_000, seed=1)
+    np.testing.assert_array_equal(X, again)
+
+
+@pytest.mark.parametrize("elongation", [1, 30, 1e4])
+def test_elongated_records(elongation):
+    X, y = datasets.elongated(20_000, dimension=3, elongation=elongation, seed=5)
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, rtol=1e-12)
+    first, second, third = (np.median(np.abs(column)) for column in X.T)
+    assert first / third == pytest.approx(elongation, rel=0.6)  # dividing by the norm mixes the scales a little
+    assert first >= second >= third or elongation == 1
+    margins = 4 * X.sum(axis=1) / np.sqrt(3)
+    expected = 1 / (1 + np.exp(-margins))
+    assert abs(np.mean((y == 1) - expected)) < 5 * 0.5 / np.sqrt(len(y))
+    assert np.mean(y * margins) == pytest.approx(np.mean(margins * np.tanh(margins / 2)), rel=0.05)
+
+
+def test_elongated_records_are_one_endless_sequence():
+    few, many = (datasets.elongated(n, dimension=4, elongation=10, seed=1) for n in (50, 200))
+    for a, b in zip(few, many, strict=True):
+        np.testing.assert_array_equal(a, b[:50])
+    assert not np.array_equal(datasets.elongated(50, dimension=4, elongation=10, seed=2)[0], few[0])
+    assert datasets.elongated(3, dimension=1, elongation=10, seed=1)[0].shape == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [({"n_records": 0}, "n_records must be an integer >= 1"), ({"elongation": 0.5}, "elongation must be >= 1")],
+)
+def test_elongated_refuses(bad, message):
+    with pytest.raises(ValueError, match=message):
+        datasets.elongated(**{"n_records": 5, "dimension": 2, "elongation": 1, "seed": 0, **bad})
+
+
 def test_registry():
     names = ["breast_cancer", "two_clouds", "digits", "synthetic_l", "synthetic_h", "adult", "gisette"]
     assert list(datasets.DATASETS) == names

@@ -17,7 +17,7 @@ def requirement(text):
 def test_conda_and_pip_agree():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    required = project["dependencies"] + extras["lab"] + extras["test"] + extras["cluster"]
+    required = project["dependencies"] + [r for name in ("lab", "notebooks", "test", "cluster") for r in extras[name]]
     declared = {requirement(r) for r in required}
     declared.add(("python", project["requires-python"]))
     entries = re.findall(r"^ +- (.+)$", (ROOT / "environment.yml").read_text(), flags=re.MULTILINE)

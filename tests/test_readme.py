@@ -32,9 +32,3 @@ def test_every_make_target_exists():
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     named = set(re.findall(r"(?:^    |`)make (\w+)", README, flags=re.MULTILINE))
     assert {"app", "lab", "test", "bench"} <= named <= targets
-
-
-def test_every_notebook_is_in_the_table():
-    for path in (ROOT / "notebooks").glob("*.ipynb"):
-        title = re.search(r'"# (\d\d) · ([^"\\]+)', path.read_text()).groups()
-        assert f"| {title[0]} {title[1][0].upper()}{title[1][1:]} |" in README

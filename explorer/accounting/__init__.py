@@ -2,6 +2,7 @@
 
 from explorer.accounting.approximate_minima import AMPBound, amp_accountant
 from explorer.accounting.attained import AttainedLowerBound
+from explorer.accounting.attaining_loss import OneRecordLoss, attaining_loss, linear_loss
 from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, ProfileBound
 from explorer.accounting.calibration import (
     Calibration,
@@ -82,6 +83,7 @@ __all__ = [
     "Mironov",
     "NormalLoss",
     "ObjectivePerturbation",
+    "OneRecordLoss",
     "Optimum",
     "OutputPerturbation",
     "Poisson",
@@ -102,6 +104,7 @@ __all__ = [
     "TreeAggregation",
     "TruncatedNegativeBinomial",
     "amp_accountant",
+    "attaining_loss",
     "bounds",
     "calibrate",
     "calibrate_amp",
@@ -109,6 +112,7 @@ __all__ = [
     "dominating_loss",
     "frontier",
     "hockey_stick_losses",
+    "linear_loss",
     "poisson_subsampled_gaussian_rdp",
     "poisson_subsampled_losses",
     "profile_losses",

@@ -99,7 +99,12 @@ def one_ramp_log_delta(epsilon, p, r2, *, sensitivity_ratio, curvature_ratio):
 
 
 def best_ramp_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, lowest):
-    """`one_ramp_log_delta` at the best p and r2 in [lowest, s] that a search finds, for 1-d epsilon >= 0.
+    """`one_ramp_log_delta` of the `best_ramp`, for 1-d epsilon >= 0."""
+    return best_ramp(epsilon, sensitivity_ratio=sensitivity_ratio, curvature_ratio=curvature_ratio, lowest=lowest)[0]
+
+
+def best_ramp(epsilon, *, sensitivity_ratio, curvature_ratio, lowest):
+    """(`one_ramp_log_delta`, p, r2) at the best p and r2 in [lowest, s] that a search finds, for 1-d epsilon >= 0.
 
     A coarse grid (around b*(s), around the ramp that is centred at 0, and between) and a compass search. Any point of
     it is attained, so the search can only lose tightness.
@@ -133,11 +138,29 @@ def best_ramp_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, lowest):
         p, r2 = np.where(better, trial_p[best], p), np.where(better, trial_r[best], r2)
         leak = np.maximum(leak, trial[best])
         step_p, step_r = (np.where(better, step, step / 2) for step in (step_p, step_r))
-    return leak
+    return leak, p, r2
 
 
 def staircase_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio):
-    """Log of what the best of a few staircases leaks, for 1-d epsilon >= log(1 + kappa)."""
+    """Log of what the best of the `staircases` leaks, for 1-d epsilon >= log(1 + kappa)."""
+    begin, end, level = staircases(epsilon, sensitivity_ratio=sensitivity_ratio, curvature_ratio=curvature_ratio)
+    ramps = earned(epsilon, begin, end, level[:, :-1], level[:, 1:])
+    onset = epsilon / level - level / 2
+    ready = np.concatenate([np.full_like(end[:, :1], -np.inf), end[:, :-1]], axis=1)
+    rests = earned(epsilon, np.maximum(onset[:, :-1], ready), begin, level[:, :-1], level[:, :-1])
+    tail = earned_beyond(epsilon, np.maximum(onset[:, -1], end[:, -1]), level[:, -1])
+    parts = np.concatenate([ramps, rests, tail[:, None]], axis=1)
+    return np.logaddexp.reduce(parts, axis=1).max(axis=0)
+
+
+def staircases(epsilon, *, sensitivity_ratio, curvature_ratio):
+    """The few staircases that are tried, for 1-d epsilon >= log(1 + kappa).
+
+    Returns
+    -------
+    begin, end : ndarrays (staircases, steps, epsilons), where in y each full-speed ramp lies
+    level : ndarray (staircases, steps + 1, epsilons), the shift r before the first ramp and after each
+    """
     s, kappa = sensitivity_ratio, curvature_ratio
     speed = kappa / (1 + kappa)
     turn = np.sqrt(2 * kappa / (2 + kappa) * epsilon)  # r_c: above it the target is b*(r), not y*(r)
@@ -161,13 +184,7 @@ def staircase_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio):
     # what the ramps, as rounded, really spend: with steps close to rounding a level of its own would exceed the speed
     level = s - speed * np.cumsum(np.maximum(end - begin, 0), axis=1)
     level = np.concatenate([np.full_like(level[:, :1], s), np.maximum(level, 0)], axis=1)
-    ramps = earned(epsilon, begin, end, level[:, :-1], level[:, 1:])
-    onset = epsilon / level - level / 2
-    ready = np.concatenate([np.full_like(end[:, :1], -np.inf), end[:, :-1]], axis=1)
-    rests = earned(epsilon, np.maximum(onset[:, :-1], ready), begin, level[:, :-1], level[:, :-1])
-    tail = earned_beyond(epsilon, np.maximum(onset[:, -1], end[:, -1]), level[:, -1])
-    parts = np.concatenate([ramps, rests, tail[:, None]], axis=1)
-    return np.logaddexp.reduce(parts, axis=1).max(axis=0)
+    return begin, end, level
 
 
 class AttainedLowerBound(DualityBound):

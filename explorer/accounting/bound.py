@@ -86,13 +86,13 @@ def smallest_epsilon(log_delta, delta):
 
 
 def private_root(excess, low, high, *, xtol=1e-300):
-    """The smallest x in (low, high], to within a relative 1e-12 or so, at which excess(x) <= 0 has been verified.
+    """The smallest x in (low, high], to within a relative 1e-12 or so or xtol, at which excess(x) <= 0 is verified.
 
     Parameters
     ----------
     excess : callable, float to float or inf, non-increasing, > 0 at low and <= 0 at high; a log delta above its target
     low, high : float
-    xtol : float > 0, absolute tolerance, for roots near 0
+    xtol : float > 0, absolute tolerance, for roots near 0 and for those that need not be exact
     """
 
     # Aim a little on the private side, so that the first root found usually is private; where there is no guarantee at
@@ -103,7 +103,7 @@ def private_root(excess, low, high, *, xtol=1e-300):
     if aim(high) > 0:
         return float(high)
     root = brentq(aim, low, high, xtol=xtol, rtol=1e-13)
-    step = np.spacing(abs(root))
+    step = max(np.spacing(abs(root)), xtol)
     while root < high and excess(root) > 0:
         root, step = root + step, 2 * step
     return float(min(root, high))

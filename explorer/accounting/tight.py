@@ -83,16 +83,34 @@ def add_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio):
     """
     s, kappa = sensitivity_ratio, curvature_ratio
     epsilon = np.asarray(epsilon, float)
+    centred, off_centre = add_plans(epsilon, sensitivity_ratio=s, curvature_ratio=kappa)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        both = _log_sum(epsilon, *centred[1:])
+        asymmetric = _log_sum(epsilon, *off_centre[1:])
+    both = np.maximum(both, np.where(epsilon / s - s / 2 < s / kappa, asymmetric, -np.inf))
+    return np.maximum(both, log_delta(epsilon, sensitivity_ratio=s))
+
+
+def add_plans(epsilon, *, sensitivity_ratio, curvature_ratio):
+    """The two plans among which, and the constant h = s, `add_log_delta` finds its supremum.
+
+    Parameters as for `add_log_delta`.
+
+    Returns
+    -------
+    two triples (zero, left, right): where h is 0, at the centre and off it (of any use only where b*(s) < s/kappa), and
+    the sides of that. A side is a triple (b, h, q) of ndarrays of epsilon's shape: h climbs at full speed from the zero
+    to the size h, and is collected from b on, which on the left is -u; q = log phi(b)/(gamma phi(b+h)) there.
+    """
+    s, kappa = sensitivity_ratio, curvature_ratio
     onset = epsilon / s - s / 2  # b*(s)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         centred = _best_plan(0.0, epsilon, onset, s, kappa)
-        both = _log_sum(epsilon, centred, centred)
         q = _saturation(epsilon, onset, s, kappa)
         right = onset + q / s
-        left = _best_plan(np.maximum(s / kappa - right, 0), epsilon, onset, s, kappa)
-        off_centre = _log_sum(epsilon, left, (right, np.full_like(right, s), q))
-    both = np.maximum(both, np.where(onset < s / kappa, off_centre, -np.inf))
-    return np.maximum(both, log_delta(epsilon, sensitivity_ratio=s))
+        c = np.maximum(s / kappa - right, 0)
+        left = _best_plan(c, epsilon, onset, s, kappa)
+    return (np.zeros_like(c), centred, centred), (-c, left, (right, np.full_like(right, s), q))
 
 
 def _ramp_length(c, epsilon, kappa):

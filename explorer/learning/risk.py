@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import chdtrc, chdtri
 
-from explorer.accounting import InfeasibleTarget, calibrate, calibrate_gaussian
+from explorer.accounting import InfeasibleTarget, calibrate, calibrate_gaussian, frontier
 from explorer.validation import natural, non_negative, positive, real, real_array
 
 _HOPELESS = 700.0  # log risk where no noise is private: finite, so that the search for the minimum can do arithmetic
@@ -215,6 +215,49 @@ def best_private_parameters(bound, mechanism, *, epsilon, delta, n_records, dime
         start *= 4
     slack = optimum(start).risk.total / ideal.risk.total  # at the largest start this raises InfeasibleTarget
     return optimum(float(np.exp(_argmin(log_risk, *_worth_a_look(ideal, slack)))))
+
+
+def best_on_frontier(bound, mechanism, *, noise_std, l2_reg, epsilon, delta, **problem):
+    """The private (lambda, sigma) with the smallest `excess_risk_bound`, from points of the frontier already known.
+
+    It is what `best_private_parameters` finds, in a tenth of the time. Along the frontier the risk falls, then rises:
+    the least is searched between the neighbours of the best point, and to the right of the last up to a hundred times
+    its noise. To the left of the first, sigma hardly falls any more: there the best lambda for that sigma is taken.
+
+    Parameters
+    ----------
+    bound, mechanism, epsilon, delta : as in `best_private_parameters`
+    noise_std, l2_reg : ndarrays (n,), n >= 2, increasing sigma and lambda = `frontier` of it, finite; dense enough to
+        tell where the least is, and from near the least sigma of the whole frontier on: twice the relative distance of
+        the first from that is lost in risk where the best lambda is still larger
+    n_records, dimension, optimum_norm : as in `best_private_parameters`
+
+    Returns
+    -------
+    RiskOptimum; bound(mechanism(noise_std=..., l2_reg=...)) grants (epsilon, delta)
+    """
+
+    def at(noise_std, l2_reg):
+        private = mechanism(noise_std=float(noise_std), l2_reg=float(l2_reg))
+        return RiskOptimum(l2_reg=l2_reg, noise_std=noise_std, risk=_risk_of(private, **problem))
+
+    def between(log_noise):
+        sigma = float(np.exp(log_noise))
+        smallest = frontier(bound, mechanism, noise_std=sigma, epsilon=epsilon, delta=delta, tolerance=1e-6)
+        return at(sigma, float(smallest))
+
+    points = [at(*point) for point in zip(noise_std.tolist(), l2_reg.tolist(), strict=True)]
+    best = min(range(len(points)), key=lambda i: points[i].risk.total)
+    if best == 0:
+        first = mechanism(noise_std=points[0].noise_std, l2_reg=points[0].l2_reg)
+        output = _output_step_of(first)
+        free = best_l2_reg(lipschitz=first.lipschitz, noise_std=first.noise_std, **output, **problem)
+        if free.l2_reg >= first.l2_reg:
+            return free
+    low, high = points[max(best - 1, 0)].noise_std, [*noise_std.tolist(), 100 * noise_std[-1]][best + 1]
+    ends, options = (float(np.log(low)), float(np.log(high))), {"xatol": 1e-2 * float(np.log(high / low))}
+    found = minimize_scalar(lambda x: float(between(x).risk.total), bounds=ends, method="bounded", options=options)
+    return min(points[best], between(float(found.x)), key=lambda point: point.risk.total)
 
 
 def _worth_a_look(ideal, slack):

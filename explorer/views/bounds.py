@@ -33,10 +33,12 @@ class BoundsView(PageView):
     state : BoundsState or None for a new one
     """
 
+    state_type = BoundsState
+    question = "How private is it? One algorithm, seven proofs, and the floor under all of them."
     introduction = INTRODUCTION
 
     def __init__(self, state=None, **params):
-        self.state = state or BoundsState()
+        self.state = state or self.state_type()
         self.source = ColumnDataSource({name: [] for name in ("epsilon", *self.state.bounds)}, name="bounds_curves")
         plot = curve_figure(
             name="bounds",

@@ -45,10 +45,12 @@ class CompositionView(PageView):
     state : CompositionState or None for a new one
     """
 
+    state_type = CompositionState
+    question = "What if it runs on the same records again and again?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, **params):
-        self.state = state or CompositionState()
+        self.state = state or self.state_type()
         self.known, self.refused = {}, {}  # readings by (name, k), and reasons by name
         self.source = ColumnDataSource(self._columns(), name="composition_curves")
         plot = curve_figure(

@@ -57,10 +57,12 @@ class FitView(PageView):
     pool : WorkerPool or None for the one that all sessions of this process share
     """
 
+    state_type = FitState
+    question = "Train a private model here and now: what does privacy cost in accuracy?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, *, pool=None, **params):
-        self.state = state or FitState()
+        self.state = state or self.state_type()
         self.pictures = {
             ACCURACY: (AccuracyPlot(),),
             TWO_FEATURES: (PlanePlot(), TiltPlot()),

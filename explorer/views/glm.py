@@ -34,10 +34,12 @@ class GLMView(PageView):
     state : GLMState or None for a new one
     """
 
+    state_type = GLMState
+    question = "What goes wrong when the model is not a linear one?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, **params):
-        self.state = state or GLMState()
+        self.state = state or self.state_type()
         self.source = ColumnDataSource({name: [] for name in ("d", *ANALYSES)}, name="glm_bug_curves")
         self.densities = ColumnDataSource({name: [] for name in ("theta", *DENSITIES)}, name="glm_bug_densities")
         plot = curve_figure(

@@ -34,10 +34,12 @@ class HalfNormalView(PageView):
     state : HalfNormalState or None for a new one
     """
 
+    state_type = HalfNormalState
+    question = "Why does half a Gaussian appear, and what does it cost?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, **params):
-        self.state = state or HalfNormalState()
+        self.state = state or self.state_type()
         self.source = ColumnDataSource({name: [] for name in ("loss", *LAWS)}, name="half_normal_curves")
         self.tail = ColumnDataSource({name: [] for name in ("loss", "foot", *LAWS)}, name="half_normal_tail")
         plot = curve_figure(

@@ -14,7 +14,9 @@ class PageView(pn.viewable.Viewer):
 
     Attributes
     ----------
+    question : str, what the page answers, in plain words
     introduction : str, Markdown with $$display$$ formulas
+    state_type : class of PageState that it draws
     state : PageState
     words : the introduction as a pane
     plot : Bokeh figure
@@ -23,7 +25,8 @@ class PageView(pn.viewable.Viewer):
     readouts : Readouts
     """
 
-    introduction = ""
+    question = introduction = ""
+    state_type = None
 
     def __init__(self, plot, *further, **params):
         super().__init__(**params)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 import panel as pn
-from bokeh.models import CustomJS, HoverTool, SaveTool, Span
+from bokeh.models import ColorBar, CustomJS, HoverTool, LinearColorMapper, SaveTool, Span
+from bokeh.palettes import RdBu11, interp_palette
 from bokeh.plotting import figure
 
 
@@ -45,8 +46,24 @@ STROKES = {
     "−b": Stroke("#D55E00", "solid"),
     "loss": Stroke("#56B4E9", "12 5"),
     "clipped loss": Stroke("#D55E00", "solid"),
+    "DP-FTRL": Stroke("#E69F00", "6 3 2 3 2 3"),
+    "Algorithm 1": Stroke("#D55E00", "12 5"),
+    "No record": Stroke("#888888", "3 3"),
+    "Linear loss": Stroke("#009E73", "12 4 2 4"),
+    "Worst case": Stroke("#D55E00", "solid"),
+    "Gradient descent": Stroke("#D55E00", "solid"),
+    "Accelerated": Stroke("#E69F00", "8 3"),
+    "SAG": Stroke("#0072B2", "solid"),
+    "SVRG": Stroke("#56B4E9", "12 5"),
+    "L-BFGS": Stroke("#009E73", "12 4 2 4"),
+    "Newton": Stroke("#CC79A7", "solid"),
+    "Newton-CG": Stroke("#888888", "3 3"),
+    "Subsampled Newton": Stroke("#CC79A7", "2 4"),
+    "n log n": Stroke("#888888", "12 5"),
+    "n²": Stroke("#888888", "6 3 2 3 2 3"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
+DIVERGING = interp_palette(RdBu11, 255)  # ColorBrewer's, blue below 0 and red above, told apart by colour-blind eyes
 MARK = "#888888"  # thresholds, and where values are read
 
 
@@ -107,6 +124,29 @@ def add_mark(plot, dimension):
     return mark
 
 
+def add_heat_maps(plot, source, tooltips):
+    """Matrices as images, red above 0 and blue below, and their colour bar.
+
+    Parameters
+    ----------
+    source : ColumnDataSource of "image" (ndarrays, rows upwards; nan is left blank) and "x", "y", "dw", "dh" (place)
+    tooltips : of the hover; where a column holds matrices, the entry under the pointer is shown
+
+    Returns
+    -------
+    the renderer, and the ColorBar, whose `color_mapper` has the range
+    """
+    mapper = LinearColorMapper(palette=DIVERGING, low=-1, high=1, nan_color="rgba(0, 0, 0, 0)")
+    maps = plot.image(
+        "image", x="x", y="y", dw="dw", dh="dh", source=source, color_mapper=mapper, name=f"{plot.name}: maps"
+    )
+    plot.grid.visible = False
+    bar = ColorBar(color_mapper=mapper, background_fill_alpha=0, width=20)
+    plot.add_layout(bar, "right")
+    plot.add_tools(HoverTool(renderers=[maps], tooltips=tooltips, visible=False))
+    return maps, bar
+
+
 def keep_sizes(plot):
     """Make text and legend keep this project's sizes under every theme.
 
@@ -129,9 +169,9 @@ def set_projector(plot, on, *, height=480):
     for model, name, em in _texts(plot):
         setattr(model, name, f"{em * base:g}px")
     for legend in plot.legend:
-        legend.glyph_width = 3 * base
+        legend.update(glyph_width=3 * base, spacing=0)  # seven curves have room below them
     for renderer in plot.renderers:
-        if hasattr(renderer.glyph, "line_width"):  # an area has none
+        if hasattr(getattr(renderer, "glyph", None), "line_width"):  # an area has none, contours have several glyphs
             renderer.glyph.line_width = 5 if on else 3
     plot.height = height * 7 // 6 if on else height
 
@@ -143,7 +183,29 @@ def _texts(plot):
         yield axis, "axis_label_text_font_size", 1.0
         yield axis, "major_label_text_font_size", 0.925
     for legend in plot.legend:
-        yield legend, "label_text_font_size", 0.95
+        yield legend, "label_text_font_size", 0.85
+    for bar in plot.select(ColorBar):
+        yield bar, "title_text_font_size", 0.925
+        yield bar, "major_label_text_font_size", 0.925
+
+
+def let_plots_come_late(document):
+    """Let plots be added to a page that is already shown.
+
+    A change of size anywhere lays out the whole page, also a plot that has not arranged its own parts yet, and Bokeh
+    (3.9) throws there; the plot does so a moment later and asks for a layout itself. The prototype is private: look
+    here first when a new version of Bokeh lays out pages wrongly.
+    """
+    document.js_on_event("document_ready", CustomJS(code=_WAIT_FOR_PARTS))
+
+
+_WAIT_FOR_PARTS = """
+    const view = Bokeh.Models.get("Plot").prototype.default_view.prototype
+    for (const name of ["_measure_layout", "_after_layout"]) {
+        const method = view[name]
+        view[name] = function () { if (this.layout != null) method.call(this) }
+    }
+"""
 
 
 def in_session():

@@ -50,10 +50,12 @@ class RenyiView(PageView):
     state : RenyiState or None for a new one
     """
 
+    state_type = RenyiState
+    question = "What does each Rényi order say, and how does DP-SGD compare?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, **params):
-        self.state = state or RenyiState()
+        self.state = state or self.state_type()
         self.source = ColumnDataSource({name: [] for name in ("alpha", *NAMES)}, name="renyi_curves")
         self.leap_source = ColumnDataSource({"alpha": [], "epsilon": []}, name="renyi_leap")
         plot = curve_figure(

@@ -186,6 +186,23 @@ def test_frontier_is_a_falling_curve_behind_a_wall():
         frontier(HockeyStickBound, family, noise_std=-1, **target)
 
 
+@pytest.mark.parametrize("bound", [HockeyStickBound, RenyiBound])
+def test_a_coarse_frontier_is_private_and_as_near_as_it_says(bound):
+    family, target = partial(ObjectivePerturbation, lipschitz=1.0, smoothness=1.0), {"epsilon": 0.7, "delta": 1e-6}
+    noise = np.array([7.0, 30.0, 9.0, 100.0, 8.0])  # in no order
+    calls = []
+    counted = lambda mechanism: calls.append(mechanism) or bound(mechanism)  # noqa: E731
+    coarse = frontier(counted, family, noise_std=noise, tolerance=1e-3, **target)
+    assert len(calls) < 15 * len(noise)
+    exact = [calibrate(bound, partial(family, noise_std=sigma), parameter="l2_reg", **target).value for sigma in noise]
+    assert (coarse >= np.multiply(exact, 1 - 1e-9)).all()
+    np.testing.assert_allclose(coarse, exact, rtol=1.01e-3)
+    for sigma, l2_reg in zip(noise, coarse, strict=True):
+        assert bound(family(noise_std=sigma, l2_reg=l2_reg)).delta(0.7) <= 1e-6
+    with pytest.raises(ValueError, match="tolerance must be a finite number > 0: got tolerance=0"):
+        frontier(bound, family, noise_std=noise, tolerance=0, **target)
+
+
 def test_noise_multiplier_of_dp_sgd(experiments_reference):
     bound = partial(RenyiBound, orders=range(2, 257))
     for data in experiments_reference["dp_sgd_noise_multiplier_integer_orders_2_256"].values():

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from explorer.learning import Logistic, PerturbedObjective, Records
-from explorer.learning.solvers import accelerated, gradient_descent, sag, svrg
+from explorer.learning.solvers import SOLVERS, accelerated, gradient_descent, sag, svrg
 from explorer.learning.solvers.complexity import (
     accelerated_evaluations,
     gradient_descent_evaluations,
+    predicted_evaluations,
     sag_evaluations,
     svrg_evaluations,
 )
@@ -88,11 +89,25 @@ def test_full_gradients_stay_below_the_theorem(solver, predicted, n, data):
 def test_stochastic_gradients_stay_below_the_theorem(solver, predicted, batch_size, data):
     """The theorems are about expectations, and far enough above them for every seed."""
     objective = data(500)
-    lipschitz = FiniteSum(objective, batch_size=batch_size, share=1, solver="").lipschitz
+    lipschitz = FiniteSum(objective, batch_size=batch_size, solver="sag").lipschitz
     bound = predicted(500, lipschitz=lipschitz, batch_size=batch_size, **known(objective))
     for seed in range(3):
         result = solver(objective, gradient_tol=TAU, batch_size=batch_size, random_state=seed)
         assert result.n_gradient_evaluations <= bound
+
+
+def test_predictions_for_an_objective():
+    objective = ordinary(500)
+    predicted = predicted_evaluations(objective, gradient_tol=TAU)
+    assert list(predicted) == ["gradient_descent", "accelerated", "sag", "svrg"]
+    lipschitz = objective.gradient_lipschitz()
+    assert predicted["accelerated"] == accelerated_evaluations(500, lipschitz=lipschitz, **known(objective))
+    for name, law in (("sag", sag_evaluations), ("svrg", svrg_evaluations)):
+        data = FiniteSum(objective, batch_size=None, solver=name)
+        size = data.sizes[0]
+        assert size == pytest.approx({"sag": 16, "svrg": 4}[name], abs=1)  # lambda = 1, beta = 1/4
+        assert predicted[name] == law(500, lipschitz=data.lipschitz, batch_size=size, **known(objective))
+        assert predicted[name] >= SOLVERS[name](objective, gradient_tol=TAU, random_state=0).n_gradient_evaluations
 
 
 def test_gradient_descent_attains_its_bound():

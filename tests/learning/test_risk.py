@@ -18,12 +18,14 @@ from explorer.accounting import (
     ObjectivePerturbation,
     RefinedBound,
     RenyiBound,
+    calibrate,
     calibrate_gaussian,
     frontier,
 )
 from explorer.learning import (
     Logistic,
     best_l2_reg,
+    best_on_frontier,
     best_private_parameters,
     excess_risk_bound,
     glm_trace_bound,
@@ -235,6 +237,21 @@ def test_best_private_parameters_of_algorithm_1_count_its_output_step():
     assert best.risk.solver == pytest.approx(1000 * (0.01 / best.l2_reg + 0.02 * np.sqrt(20)))
     # beside sqrt(d) sigma / |theta*|, lambda grows to keep the output step private
     assert best.l2_reg > 2 * np.sqrt(20) * best.noise_std / 50
+
+
+@pytest.mark.parametrize("bound", [RenyiBound, RefinedBound])
+@pytest.mark.parametrize("norm", [0.001, 0.1, 3.0, 500.0])
+def test_the_best_of_a_known_frontier_is_the_best_of_all(bound, norm):
+    output = {"gradient_tol": 1e-4, "output_noise_std": 0.01}
+    kind = ObjectivePerturbation if bound is RefinedBound else partial(ApproximateMinimaPerturbation, **output)
+    family = partial(kind, lipschitz=1.0, smoothness=0.25)
+    wall = calibrate(bound, partial(family, l2_reg=1e9), parameter="noise_std", **TARGET).value
+    noise = wall * (1 + np.geomspace(1e-4, 5, 12))
+    curve = {"noise_std": noise, "l2_reg": frontier(bound, family, noise_std=noise, **TARGET)}
+    best = best_on_frontier(bound, family, **curve, **TARGET, **PROBLEM, optimum_norm=norm)
+    assert bound(family(noise_std=best.noise_std, l2_reg=best.l2_reg)).delta(TARGET["epsilon"]) <= TARGET["delta"]
+    expected = best_private_parameters(bound, family, **TARGET, **PROBLEM, optimum_norm=norm)
+    assert best.risk.total <= expected.risk.total * (1 + 3e-4)
 
 
 def test_a_target_out_of_reach_is_reported():

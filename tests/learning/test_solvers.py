@@ -184,7 +184,7 @@ def test_samples_save_passes():
 @pytest.mark.parametrize("solver", [sag, svrg])
 def test_blocks_of_one_record_are_the_textbook(solver):
     objective = problem(n=50, noise=1.0, clip_norm=0.4)
-    assert FiniteSum(objective, batch_size=1, share=1, solver="").sizes == [1] * 50
+    assert FiniteSum(objective, batch_size=1, solver="sag").sizes == [1] * 50
     assert solver(objective, gradient_tol=1e-3, batch_size=1, random_state=0).success
     with pytest.raises(ValueError, match="batch_size must be an integer >= 1: got batch_size=0"):
         solver(objective, gradient_tol=1e-3, batch_size=0)
@@ -193,7 +193,7 @@ def test_blocks_of_one_record_are_the_textbook(solver):
 def test_blocks_add_up_to_the_objective():
     objective = problem(n=50, clip_norm=0.4)
     objective.weight = 3.0
-    blocks = FiniteSum(objective, batch_size=16, share=1, solver="")
+    blocks = FiniteSum(objective, batch_size=16, solver="sag")
     theta = np.linspace(-1, 1, 6)
     data = sum(blocks.gradient(j, blocks.slopes(j, theta)) for j in range(len(blocks.sizes)))
     np.testing.assert_allclose(data + objective.l2_reg * theta, objective.gradient(theta))

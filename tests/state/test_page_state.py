@@ -9,26 +9,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.state import composition
+from explorer.app import PAGES
+from explorer.state import composition, solvers
 from explorer.state.bounds import BoundsState
+from explorer.state.calibrate import CalibrateState
 from explorer.state.composition import CompositionState
 from explorer.state.fit import FitState, run_fit
 from explorer.state.glm import DIMENSIONS, GLM, OTHER, RATIO, GLMState
 from explorer.state.half_normal import HalfNormalState
 from explorer.state.renyi import RenyiState
+from explorer.state.solvers import SolversState, run_growth, run_race
+from explorer.state.spectrum import SpectrumState
+from explorer.state.worst_case import ATTAINED, NAMES, WORST, WorstCaseState
 from explorer.uploads import read_csv
 
-STATES = [BoundsState, RenyiState, HalfNormalState, CompositionState, GLMState, FitState]
+STATES = [view.state_type for view in PAGES.values()]
 
 
 def values(parameter):
     """Values that a parameter accepts."""
     if isinstance(parameter, param.Boolean):
         return st.booleans()
-    if isinstance(parameter, param.Integer):
-        return st.integers(*parameter.bounds)
     if isinstance(parameter, param.Selector):
         return st.sampled_from(parameter.objects)
+    if isinstance(parameter, param.Integer):
+        return st.integers(*parameter.bounds)
     return st.floats(*parameter.bounds)
 
 
@@ -78,6 +83,8 @@ def test_whatever_an_address_says_the_state_stays_valid(kind, text):
         (BoundsState, {"bounds": "{}"}),
         (CompositionState, {"sampling_rate": "0"}),
         (CompositionState, {"uses": "2000"}),
+        (WorstCaseState, {"direction": "both"}),
+        (CalibrateState, {"accountant": "RDP"}),
         (FitState, {"seed": "1.5"}),
         (FitState, {"seed": "99999999999999999999"}),
         (FitState, {"result": "1"}),
@@ -208,6 +215,80 @@ def test_script_of_the_glm_page(parameters):
     else:
         np.testing.assert_allclose(scope["other"], curves[OTHER], rtol=1e-14)
         assert scope["glm"] == pytest.approx(curves[GLM].iloc[0], rel=1e-14)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"sampled": False, "steps": 5, "seed": 3}, {"l2_reg": 0.2, "epsilon": 2.0}])
+def test_script_of_the_spectrum_page(parameters):
+    state = SpectrumState(**parameters)
+    scope, printed = run(state.script())
+    fits, refused = state.fits()
+    assert set(scope["paths"]) == set(fits)
+    for name, fit in fits.items():
+        np.testing.assert_array_equal(scope["paths"][name], fit.path)
+        np.testing.assert_array_equal(scope["noise"][name], fit.noise)
+        np.testing.assert_array_equal(scope["covariance"][name], fit.covariance)
+        assert f"{name}: noise of standard deviation {np.sqrt(fit.covariance.sum()):.6g} in" in printed
+        assert str(fit.privacy) in printed
+    for name in refused:
+        assert f"{name}: l2_reg must exceed" in printed or f"{name}: no noise_std" in printed
+
+
+@pytest.mark.parametrize("parameters", [{}, {"l2_reg": 0.5, "epsilon": 1.0}, {"direction": "add", "noise_std": 3.0}])
+def test_script_of_the_worst_case_page(parameters):
+    state = WorstCaseState(**parameters)
+    scope, printed = run(state.script())
+    curves, summary = state.curves(), state.summary()
+    assert scope["loss"] == state.worst()
+    for name, key, at in (("value", "loss", "theta"), ("shift", "map", "noise"), ("excess", "excess", "noise")):
+        curve = curves[key].set_index("theta" if at == "theta" else "b")[WORST]
+        np.testing.assert_array_equal(scope[name], curve.loc[scope[at]])
+    shown = dict(line.split(": log10 delta = ") for line in printed.splitlines() if "log10 delta" in line)
+    bounds = ("HockeyStickBound", "RefinedBound", "TightBound", "AttainedLowerBound", "GaussianLowerBound")
+    for name, bound in zip(NAMES, bounds, strict=True):
+        if why := summary.loc[name, "refusal"]:
+            assert f"{bound}: {why}" in printed
+        else:
+            assert float(shown[bound]) == pytest.approx(summary.loc[name, "log10_delta"], rel=1e-5)
+    assert float(shown["This loss"]) == pytest.approx(summary.loc[ATTAINED, "log10_delta"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"svrg": False}, {"growing_l2_reg": True, "sag": False, "svrg": False, "gradient_tol": 1.0, "seed": 3}],
+)
+def test_script_of_the_solvers_page(parameters, monkeypatch):
+    monkeypatch.setattr(solvers, "SIZES", (128, 256))
+    state = SolversState(n_records=200, dimension=4, l2_reg=0.5, max_passes=50, **parameters)
+    scope, printed = run(state.script())
+    standings = run_race(**state.race_arguments()).standings.set_index("solver")
+    growth = run_growth(**state.growth_arguments()).set_index(["n", "solver"])
+    assert [solvers.NAMES[name] for name in scope["results"]] == [solvers.NAMES[name] for name in state.solvers()]
+    for name, result in scope["results"].items():
+        row = standings.loc[solvers.NAMES[name]]
+        assert (result.n_gradient_evaluations, result.success) == (row["evaluations"], row["finished"])
+        assert f"{name}: {'finished' if result.success else 'did not finish'} after {row['evaluations']}" in printed
+    assert {solvers.NAMES[name]: count for name, count in scope["predicted"].items()} == state.predictions()
+    for (n, name), (count, success) in scope["growth"].items():
+        assert (count, success) == tuple(growth.loc[(n, solvers.NAMES[name]), ["evaluations", "finished"]])
+    assert len(scope["growth"]) == len(growth) == 2 * len(state.solvers())
+
+
+@pytest.mark.parametrize("parameters", [{}, {"f": 1.05, "monotone_loss": False, "n_records": 50}])
+def test_script_of_the_calibrate_page(parameters, monkeypatch):
+    names = ["Hockey-stick", "Refined"]  # as right as with all of them, in less time
+    monkeypatch.setattr(CalibrateState, "names", lambda self: names)
+    state = CalibrateState(**parameters)
+    scope, printed = run(state.script())
+    summary = state.summary()
+    assert list(scope["curves"]) == names
+    for name, (noise_std, l2_reg, risk) in scope["curves"].items():
+        curve, row = state.curve(name), summary.loc[name]
+        np.testing.assert_allclose(noise_std, curve["noise_std"], rtol=1e-15)
+        np.testing.assert_allclose(l2_reg, curve["l2_reg"], rtol=3e-4)
+        np.testing.assert_allclose(risk, curve["risk"], rtol=3e-4)
+        assert scope["points"][name] == pytest.approx(np.inf if row["refusal"] else row["l2_reg"], rel=1e-8)
+        assert scope["best"][name].risk.total == pytest.approx(row["best_risk"], rel=1e-3)
+        assert f"{name}: lambda = {scope['points'][name]:.6g} at sigma" in printed
 
 
 def test_tables_have_their_names():

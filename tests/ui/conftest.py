@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import sync_playwright
@@ -22,9 +23,14 @@ FLAGS = [
 ]
 
 
+def chromium_path():
+    """Of the Chromium that $CHROMIUM names, or the system's."""
+    return os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+
+
 @pytest.fixture(scope="module")  # while Playwright is open, no other test can run an event loop
 def chromium():
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+    path = chromium_path()
     if not os.access(path, os.X_OK):
         reason = f"no Chromium at {path}; set CHROMIUM to one, or install Debian's package"
         if os.environ.get("REQUIRE_BROWSER") == "1":
@@ -38,7 +44,14 @@ def chromium():
 
 @pytest.fixture(scope="module")
 def server():
-    """`python -m explorer` on a free port, as a user starts it; yields its address."""
+    """The address of a served app."""
+    with serve() as address:
+        yield address
+
+
+@contextmanager
+def serve():
+    """`python -m explorer` on a free port, as a user starts it; gives its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -68,7 +81,7 @@ class Explorer:
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
-        page.goto(address)
+        page.goto(f"{address}/?page=bounds")
         self.slider("σ").wait_for(timeout=60_000)
 
     def slider(self, symbol):

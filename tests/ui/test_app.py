@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 
+from explorer.app import PAGES, slug
 from explorer.state.bounds import PRESETS, BoundsState
+from explorer.state.calibrate import CalibrateState
 from explorer.state.composition import CompositionState
 from explorer.state.fit import FitState, run_fit
 from explorer.state.half_normal import PERTURBATION, HalfNormalState
 from explorer.state.renyi import RenyiState
+from explorer.state.spectrum import SpectrumState
+from explorer.state.worst_case import WORST, WorstCaseState
 from explorer.uploads import read_csv
 
 SYMBOLS = {"noise_std": "σ", "l2_reg": "λ", "smoothness": "β", "lipschitz": "L"}
@@ -77,6 +81,19 @@ def test_slow_curves_follow_and_are_never_of_other_parameters(explorer):
     expected = BoundsState(noise_std=explorer.field("σ")).curves()
     for name in ("Tight", "Attained lower bound", "Hockey-stick"):
         np.testing.assert_allclose(explorer.data("bounds_curves", name), expected[name], rtol=1e-12)
+
+
+def test_the_start_page_leads_to_every_page_by_keyboard(explorer, server):
+    page = explorer.page
+    page.goto(server)
+    page.get_by_role("tab", name="Start", selected=True).wait_for(timeout=60_000)
+    for number, name in enumerate(PAGES, 1):
+        page.get_by_role("button", name=f"{number} · {name}: ").focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("tab", name=name, selected=True).wait_for()
+        page.locator("[role=slider]:visible, input[type=range]:visible").first.wait_for()  # made when first opened
+        explorer.until(lambda n=name: f"page={slug(n)}" in page.url)
+        page.get_by_role("tab", name="Start").click()
 
 
 def test_a_link_restores_the_page(explorer, server):
@@ -168,6 +185,53 @@ def test_composition_follows_the_slider_when_it_is_computed(explorer, server):
         np.testing.assert_allclose(explorer.data("composition_curves", column), expected, rtol=1e-12)
 
 
+def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=spectrum&sampled=0&steps=8")
+    page.get_by_role("tab", name="Spectrum", selected=True).wait_for(timeout=60_000)
+    explorer.slider("ε").focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    explorer.until(lambda: explorer.field("ε") > 1)
+    page.wait_for_timeout(500)
+    fits, _ = SpectrumState(sampled=False, steps=8, epsilon=explorer.field("ε")).fits()
+    for name, fit in fits.items():
+        source, path = f"spectrum_path {name}", fit.path[:, 1]
+        explorer.until(lambda s=source, n=name, p=path: np.array_equal(explorer.data(s, n), p))
+        np.testing.assert_allclose(explorer.data("spectrum_noise", name), fit.noise / np.sqrt(np.diag(fit.covariance)))
+    page.get_by_text("Prefix sums", exact=True).click()
+    end = [np.sqrt(fit.covariance.sum()) for fit in fits.values()]
+    sums = [fit.noise.sum() / std for fit, std in zip(fits.values(), end, strict=True)]
+    explorer.until(lambda: np.allclose([explorer.data("spectrum_noise", name)[-1] for name in fits], sums))
+
+
+def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=calibrate&epsilon=2.0")
+    page.get_by_role("tab", name="Calibrate", selected=True).wait_for(timeout=60_000)
+    explorer.until(lambda: explorer.field("ε") == 2)
+    explorer.slider("ε").focus()
+    page.keyboard.press("ArrowRight")
+    explorer.until(lambda: explorer.field("ε") > 2)
+    state = CalibrateState(epsilon=explorer.field("ε"))
+    curve = state.curve("Refined")
+    for source, column in (("calibrate_refined", "l2_reg"), ("calibrate_risk_refined", "risk")):
+        drawn = lambda s=source: explorer.data(s, "Refined")  # noqa: E731
+        explorer.until(lambda d=drawn, c=column: np.array_equal(d(), curve[c]))
+    touched = curve.iloc[12]
+    place = """([x, y]) => {
+        const view = Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name('calibrate'))
+        const canvas = view.el.getBoundingClientRect()
+        return [canvas.x + view.frame.x_scale.compute(x), canvas.y + view.frame.y_scale.compute(y)]
+    }"""
+    page.mouse.click(*page.evaluate(place, [touched["noise_std"], touched["l2_reg"]]))
+    page.get_by_text("the proof Refined asks for").wait_for()
+    assert explorer.field("f") == pytest.approx(touched["f"], rel=0.02)
+    page.get_by_role("button", name="Fit with these").click()
+    page.get_by_role("tab", name="Fit", selected=True).wait_for()
+    explorer.until(lambda: explorer.field("ε") == state.epsilon)
+
+
 def test_fit_shows_its_draws_and_a_failed_certificate_voids_them(explorer):
     page = explorer.page
     page.get_by_role("tab", name="Fit", exact=True).click()
@@ -221,3 +285,17 @@ def test_projector_and_dark_mode_draw_large(explorer):
     explorer.page.get_by_role("button", name="Toggle theme").click()
     explorer.page.wait_for_timeout(1000)
     explorer.until(lambda: size() == pytest.approx(25.2))
+
+
+def test_worst_case_loss_follows_the_slider_and_the_direction(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=worst-case&direction=add")
+    page.get_by_role("tab", name="Worst case", selected=True).wait_for(timeout=60_000)
+    explorer.slider("β").focus()
+    page.keyboard.press("ArrowLeft")
+    explorer.until(lambda: explorer.field("β") < 1)
+    expected = WorstCaseState(direction="add", smoothness=explorer.field("β")).curves()
+    for source, key in (("worst_case_curves", "loss"), ("worst_case_map_curves", "map")):
+        explorer.until(lambda s=source: np.isfinite(explorer.data(s, WORST)).all())
+        np.testing.assert_allclose(explorer.data(source, WORST), expected[key][WORST], rtol=1e-12, atol=1e-14)
+    page.get_by_text("It is linear but for one bend between").wait_for()

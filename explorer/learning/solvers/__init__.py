@@ -31,6 +31,7 @@ from explorer.learning.solvers.gradient_descent import gradient_descent
 from explorer.learning.solvers.lbfgs import lbfgs
 from explorer.learning.solvers.newton import newton
 from explorer.learning.solvers.newton_cg import newton_cg
+from explorer.learning.solvers.race import race
 from explorer.learning.solvers.sag import sag
 from explorer.learning.solvers.subsampled_newton import subsampled_newton
 from explorer.learning.solvers.svrg import svrg
@@ -44,6 +45,7 @@ __all__ = [
     "minimise",
     "newton",
     "newton_cg",
+    "race",
     "sag",
     "subsampled_newton",
     "svrg",

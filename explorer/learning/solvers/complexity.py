@@ -7,6 +7,36 @@ argument broadcasts; results are floats, since some exceed any integer type.
 
 import numpy as np
 
+from explorer.learning.solvers.finite_sum import partition
+
+
+def predicted_evaluations(objective, *, gradient_tol):
+    """What the theorems allow each solver that has one, from the start at zero.
+
+    Parameters
+    ----------
+    objective : PerturbedObjective
+    gradient_tol : float > 0, tau
+
+    Returns
+    -------
+    dict of float by the solver's name in SOLVERS; for the blocks that `sag` and `svrg` choose themselves. `sag` takes
+    16 times the step that its theorem is about.
+    """
+    known = {
+        "l2_reg": objective.l2_reg,
+        "initial_norm": np.linalg.norm(objective.gradient(np.zeros(objective.dimension))),
+        "gradient_tol": gradient_tol,
+    }
+    predicted = {
+        name: law(objective.n_records, lipschitz=objective.gradient_lipschitz(), **known)
+        for name, law in (("gradient_descent", gradient_descent_evaluations), ("accelerated", accelerated_evaluations))
+    }
+    for name, law in (("sag", sag_evaluations), ("svrg", svrg_evaluations)):
+        size, lipschitz = partition(objective, batch_size=None, solver=name)
+        predicted[name] = law(objective.n_records, lipschitz=lipschitz, batch_size=size, **known)
+    return {name: float(evaluations) for name, evaluations in predicted.items()}
+
 
 def gradient_descent_evaluations(n_records, *, lipschitz, l2_reg, initial_norm, gradient_tol):
     """n (1 + K) with (1 - lambda / L)^K initial_norm = tau: K is about (L / lambda) log(initial_norm / tau).

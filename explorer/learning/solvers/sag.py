@@ -43,7 +43,7 @@ def sag(
     References: Schmidt, Le Roux, Bach 2017.
     """
     run = Run(objective, gradient_tol=gradient_tol, start=start, max_passes=max_passes, callback=callback)
-    data = FiniteSum(objective, batch_size=batch_size, share=4, solver="sag")
+    data = FiniteSum(objective, batch_size=batch_size, solver="sag")
     rng, step, n_blocks = np.random.default_rng(random_state), step_factor / data.lipschitz, len(data.sizes)
     theta, slopes, total, drawn = run.start, [None] * n_blocks, np.zeros(objective.dimension), 0
     with run:

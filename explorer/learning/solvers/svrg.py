@@ -37,7 +37,7 @@ def svrg(
     References: Johnson & Zhang 2013; Kovalev, Horvath, Richtarik 2020, Theorem 5 (the loopless form and its step).
     """
     run = Run(objective, gradient_tol=gradient_tol, start=start, max_passes=max_passes, callback=callback)
-    data = FiniteSum(objective, batch_size=batch_size, share=1, solver="svrg")
+    data = FiniteSum(objective, batch_size=batch_size, solver="svrg")
     rng, step, n_blocks = np.random.default_rng(random_state), step_factor / data.lipschitz, len(data.sizes)
     theta = run.start
     with run:
