@@ -163,7 +163,7 @@ class FitState(PageState):
     )
     l2_reg = param.Number(
         0.0,
-        bounds=(0, 1e6),
+        bounds=(0, 1e9),
         softbounds=(0.1, 1e4),
         label="λ  regularisation",
         doc="0 takes the smallest λ that f allows. When given, the noise is the least that grants (ε, δ), and f is not "
@@ -171,7 +171,7 @@ class FitState(PageState):
     )
     clip_norm = param.Number(
         0.0,
-        bounds=(0, 10),
+        bounds=(0, 100),
         softbounds=(0.05, 2),
         label="C  clipping threshold",
         doc="Longest gradient that a record may have; longer ones are shortened to it. 0 takes the loss's own bound, "

@@ -39,6 +39,11 @@ b \sim \mathcal{N}(0, \sigma^2 I), \qquad \lVert\nabla J(\tilde\theta)\rVert_2 \
 \text{release } \tilde\theta + \mathcal{N}(0, \sigma_{\text{out}}^2 I)$$
 """
 
+TILT_WORDS = (
+    "Each draw adds its own b·θ to the objective. That pushes the coefficients θ, which are the normal of the line, "
+    "along −b: by −b/λ if only λ resisted, and by less since the records resist too. Level lines are where the "
+    "objective of draw 1, with and without its b, is equally high (by its curvature at the minimum)."
+)
 LARGEST_CHOICE = 200  # features that a list offers; a link may name others
 HEIGHTS = {"fit": 480, "fit_certificate": 220}  # for a desk, in pixels; of the others 320
 
@@ -164,7 +169,8 @@ class FitView(PageView):
             if name == TWO_FEATURES:
                 for pane in shown:
                     pane.sizing_mode = "fixed"  # two squares, side by side where there is room
-                shown = [self.plane_note, pmui.FlexBox(*shown, sizing_mode="stretch_width")]
+                words = pmui.Typography(TILT_WORDS, variant="body2", margin=(5, 10))
+                shown = [self.plane_note, pmui.FlexBox(*shown, sizing_mode="stretch_width"), words]
             column = pmui.Column(*shown, pmui.FlexBox(*picture_buttons(*plots)), sizing_mode="stretch_width")
             columns.append((name, column))
         tabs = pmui.Tabs(*columns, active=SECTIONS.index(self.state.section), sizing_mode="stretch_width")

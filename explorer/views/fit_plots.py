@@ -109,7 +109,7 @@ class TiltPlot:
         self.levels = {name: ColumnDataSource({"xs": [], "ys": []}) for name in ("without b", "with b")}
         self.plot = _square_figure(
             name="fit_tilt",
-            title="b moves the minimum, by −b/λ if only λ resisted",
+            title="b moves the minimum",
             x_label="first coefficient",
             y_label="second coefficient",
         )
