@@ -38,17 +38,6 @@ STROKES = {
     "p(θ|Z)": Stroke("#56B4E9", "12 5"),
     "p(θ|Z′)": Stroke("#D55E00", "solid"),
     "log-ratio": Stroke("#0072B2", "solid"),
-<<<<<<< HEAD
-=======
-    "median of the draws": Stroke("#0072B2", "solid"),
-    "one draw": Stroke("#56B4E9", "solid"),
-    "without privacy": Stroke("#009E73", "12 4 2 4"),
-    "always the larger class": Stroke("#888888", "3 3"),
-    "same λ, no b": Stroke("#E69F00", "8 3"),
-    "−b": Stroke("#D55E00", "solid"),
-    "loss": Stroke("#56B4E9", "12 5"),
-    "clipped loss": Stroke("#D55E00", "solid"),
->>>>>>> fitpage
     "DP-FTRL": Stroke("#E69F00", "6 3 2 3 2 3"),
     "Algorithm 1": Stroke("#D55E00", "12 5"),
     "No record": Stroke("#888888", "3 3"),
@@ -64,7 +53,6 @@ STROKES = {
     "Subsampled Newton": Stroke("#CC79A7", "2 4"),
     "n log n": Stroke("#888888", "12 5"),
     "n²": Stroke("#888888", "6 3 2 3 2 3"),
-<<<<<<< HEAD
     "median of the draws": Stroke("#0072B2", "solid"),
     "one draw": Stroke("#56B4E9", "solid"),
     "without privacy": Stroke("#009E73", "12 4 2 4"),
@@ -83,8 +71,6 @@ STROKES = {
     "DP-SGD, honest, profile": Stroke("#009E73", "4 4"),
     "Output perturbation": Stroke("#888888", "3 3"),
     "Not private": Stroke("#888888", "16 4 4 4"),
-=======
->>>>>>> fitpage
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 DIVERGING = interp_palette(RdBu11, 255)  # ColorBrewer's, blue below 0 and red above, told apart by colour-blind eyes

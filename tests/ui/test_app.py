@@ -11,10 +11,7 @@ from explorer.state.composition import CompositionState
 from explorer.state.fit import FitState, run_fit
 from explorer.state.half_normal import PERTURBATION, HalfNormalState
 from explorer.state.renyi import RenyiState
-<<<<<<< HEAD
 from explorer.state.solvers import SolversState, run_race
-=======
->>>>>>> fitpage
 from explorer.state.spectrum import SpectrumState
 from explorer.state.worst_case import WORST, WorstCaseState
 from explorer.uploads import read_csv
@@ -190,7 +187,6 @@ def test_composition_follows_the_slider_when_it_is_computed(explorer, server):
         np.testing.assert_allclose(explorer.data("composition_curves", column), expected, rtol=1e-12)
 
 
-<<<<<<< HEAD
 def test_solvers_race_and_theirs_is_the_librarys_count(explorer, server):
     page = explorer.page
     page.goto(f"{server}/?page=solvers&n_records=300&dimension=3&sag=0&svrg=0&max_passes=50")
@@ -231,8 +227,6 @@ def test_compare_reads_at_another_epsilon_and_runs_live(explorer, server):
     np.testing.assert_allclose(explorer.data("compare_live", "accuracy"), expected)
 
 
-=======
->>>>>>> fitpage
 def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
     page = explorer.page
     page.goto(f"{server}/?page=spectrum&sampled=0&steps=8")
