@@ -36,9 +36,9 @@ def test_slider_fit_and_nothing_from_elsewhere(explorer, proxied):
         return np.allclose(explorer.data("bounds_curves", "Hockey-stick"), expected, rtol=1e-12)
 
     explorer.until(curve_is_of_the_slider)
-    page.get_by_role("tab", name="Fit").click()
+    page.get_by_role("tab", name="Fit", exact=True).click()
     page.get_by_role("button", name="Train").click()
-    page.get_by_text("of accuracy in this draw").wait_for(timeout=60_000)
+    page.get_by_text("in the median of 20 draws").wait_for(timeout=60_000)
     assert [url.partition("?")[0] for url in explorer.sockets] == [f"ws{proxy.address.removeprefix('http')}/ws"]
     assert explorer.errors == []  # what the policy forbids would be among them
     assert [url for url in explorer.requests if not url.startswith((proxy.address, "data:", "blob:"))] == []
