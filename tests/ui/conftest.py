@@ -106,6 +106,17 @@ class Explorer:
             self.page.wait_for_timeout(50)
         raise AssertionError(f"not reached in {seconds} s")
 
+    def settle(self):
+        """Wait until no field has changed for a second: what a busy server has still to say of the keys."""
+        values, calm = None, 0
+        for _ in range(600):
+            boxes = [box.input_value() for box in self.page.get_by_role("textbox").all() if box.is_visible()]
+            values, calm = boxes, calm + 1 if boxes == values else 0
+            if calm == 5:
+                return
+            self.page.wait_for_timeout(200)
+        raise AssertionError("the fields do not come to rest")
+
     def field(self, name):
         """The exact value in the field labelled `name`, a parameter's symbol."""
         return float(self.page.get_by_role("textbox", name=name, exact=True).first.input_value())

@@ -27,7 +27,7 @@ def test_sigma_slider_by_keyboard_changes_the_curve(explorer):
         explorer.page.keyboard.press("ArrowRight")
     explorer.until(lambda: explorer.data("bounds_curves", "Hockey-stick") != before)
     explorer.until(lambda: explorer.field("σ") > 5)
-    explorer.page.wait_for_timeout(500)
+    explorer.settle()
     after = explorer.data("bounds_curves", "Hockey-stick")
     assert max(np.subtract(after, before)) <= 0  # more noise, less delta, everywhere
     expected = BoundsState(noise_std=explorer.field("σ")).curves()["Hockey-stick"]
@@ -78,7 +78,7 @@ def test_slow_curves_follow_and_are_never_of_other_parameters(explorer):
     for _ in range(8):
         explorer.page.keyboard.press("ArrowRight")
     explorer.until(lambda: explorer.field("σ") > 6)
-    explorer.page.wait_for_timeout(1500)
+    explorer.settle()
     explorer.until(lambda: np.isfinite(explorer.data("bounds_curves", "Attained lower bound")).all())
     expected = BoundsState(noise_std=explorer.field("σ")).curves()
     for name in ("Tight", "Attained lower bound", "Hockey-stick"):
@@ -125,7 +125,7 @@ def test_half_normal_moves_its_start_with_l2_reg(explorer, server):
     for _ in range(5):
         explorer.page.keyboard.press("ArrowRight")
     explorer.until(lambda: explorer.field("λ") > 4)
-    explorer.page.wait_for_timeout(500)
+    explorer.settle()
     expected = HalfNormalState(l2_reg=explorer.field("λ")).curves()
     for name in ("loss", PERTURBATION):
         np.testing.assert_allclose(explorer.data("half_normal_curves", name), expected[name], rtol=1e-12)
@@ -162,7 +162,7 @@ def test_renyi_page_draws_and_reads_its_state(explorer, server):
         for _ in range(5):
             page.keyboard.press("ArrowRight")
         explorer.until(lambda s=symbol, b=before: explorer.field(s) > b)
-    explorer.page.wait_for_timeout(500)
+    explorer.settle()
     state = RenyiState(
         noise_std=explorer.field("σ"), alpha=explorer.field("α"), steps=int(explorer.field("T")), alpha_max=300.0
     )
@@ -196,7 +196,7 @@ def test_solvers_race_and_theirs_is_the_librarys_count(explorer, server):
     for _ in range(3):
         page.keyboard.press("ArrowLeft")
     explorer.until(lambda: explorer.field("λ") < 1)
-    page.wait_for_timeout(500)
+    explorer.settle()
     chosen = {"n_records": 300, "dimension": 3, "sag": False, "svrg": False, "max_passes": 50}
     state = SolversState(l2_reg=explorer.field("λ"), **chosen)
     most = state.predictions()["Accelerated"]
@@ -235,18 +235,24 @@ def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
     for _ in range(5):
         page.keyboard.press("ArrowRight")
     explorer.until(lambda: explorer.field("ε") > 1)
-    page.wait_for_timeout(500)
-    fits, _ = SpectrumState(sampled=False, steps=8, epsilon=explorer.field("ε")).fits()
-    for name, fit in fits.items():
-        source, path = f"spectrum_path {name}", fit.path[:, 1]
-        explorer.until(lambda s=source, n=name, p=path: np.array_equal(explorer.data(s, n), p))
+
+    def fits():
+        return SpectrumState(sampled=False, steps=8, epsilon=explorer.field("ε")).fits()[0]
+
+    def drawn():
+        paths = {name: explorer.data(f"spectrum_path {name}", name) for name in fits()}
+        return all(np.array_equal(paths[name], fit.path[:, 1]) for name, fit in fits().items())
+
+    explorer.until(drawn)
+    shown = fits()
+    for name, fit in shown.items():
         np.testing.assert_allclose(
             explorer.data("spectrum_noise_curves", name), fit.noise / np.sqrt(np.diag(fit.covariance))
         )
     page.get_by_text("Prefix sums", exact=True).click()
-    end = [np.sqrt(fit.covariance.sum()) for fit in fits.values()]
-    sums = [fit.noise.sum() / std for fit, std in zip(fits.values(), end, strict=True)]
-    explorer.until(lambda: np.allclose([explorer.data("spectrum_noise_curves", name)[-1] for name in fits], sums))
+    end = [np.sqrt(fit.covariance.sum()) for fit in shown.values()]
+    sums = [fit.noise.sum() / std for fit, std in zip(shown.values(), end, strict=True)]
+    explorer.until(lambda: np.allclose([explorer.data("spectrum_noise_curves", name)[-1] for name in shown], sums))
 
 
 def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer, server):
