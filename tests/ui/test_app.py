@@ -93,7 +93,8 @@ def test_the_start_page_leads_to_every_page_by_keyboard(explorer, server):
         page.get_by_role("button", name=f"{number} · {name}: ").focus()
         page.keyboard.press("Enter")
         page.get_by_role("tab", name=name, selected=True).wait_for()
-        page.locator("[role=slider]:visible, input[type=range]:visible").first.wait_for()  # made when first opened
+        slider = page.locator("[role=slider]:visible, input[type=range]:visible").first
+        slider.wait_for(timeout=60_000)  # a page is made when it is first opened
         explorer.until(lambda n=name: f"page={slug(n)}" in page.url)
         page.get_by_role("tab", name="Start").click()
 
@@ -322,7 +323,7 @@ def test_fit_learns_from_a_visitors_file_and_draws_two_features(explorer, server
     np.testing.assert_array_equal(explorer.data("fit_thetas", "theta_2"), expected["theta_2"])
     assert "mine" not in page.url and "upload" not in page.url
     page.get_by_role("button", name="Forget the file").click()
-    page.get_by_text("mine.csv").wait_for(state="hidden")
+    page.get_by_text("mine.csv: 80 records, 2 features").wait_for(state="hidden")
     page.get_by_text("Press Train to fit").wait_for()
 
 
