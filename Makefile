@@ -2,17 +2,23 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: app lab test lint notebooks exercises slides study report screenshots bench clean
+.PHONY: app host lab test lint notebooks exercises slides study report screenshots bench clean
 
 app: .venv/app
 	$(BIN)/python -m explorer
 
+# For many people, behind a proxy: a server per core and one pool of workers. EXPLORER_ORIGIN and the other settings that
+# `python -m explorer host --help` lists are environment variables; make passes them on.
+host: .venv/app
+	exec $(BIN)/python -m explorer host
+
 lab: .venv/lab
 	$(BIN)/jupyter lab notebooks
 
-# Unit and property tests, the notebooks (by nbval), the browser test, and the examples in docstrings.
+# Unit and property tests, the notebooks (by nbval), the browser test, and the examples in docstrings; a file of tests on
+# each core at a time.
 test: .venv/test lint
-	$(BIN)/python -m pytest --nbval --nbval-current-env tests notebooks
+	$(BIN)/python -m pytest -n auto --dist loadfile --nbval --nbval-current-env tests notebooks
 	$(BIN)/python -m pytest -q --doctest-modules explorer/accounting explorer/learning
 
 # Runs the notebooks and stores them as the tests ask for; `make notebooks ONLY="02 03"` runs these two.

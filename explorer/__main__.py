@@ -1,7 +1,9 @@
-"""`python -m explorer` serves the installed package's app and prints its address."""
+"""`python -m explorer` serves the installed package's app and prints its address; with `host`, to many people."""
 
 import argparse
 import os
+
+from explorer.hosting.settings import Settings, describe
 
 
 def main(arguments=None):
@@ -12,7 +14,23 @@ def main(arguments=None):
     parser.add_argument("--port", type=int, default=5006, help="port to listen on (default: 5006)")
     parser.add_argument("--address", default="localhost", help="address to listen on (default: localhost only)")
     parser.add_argument("--show", action="store_true", help="open the page in a browser")
+    commands = parser.add_subparsers(dest="command", title="for many people")
+    commands.add_parser(
+        "host",
+        help="a server per core and one pool of workers, behind a proxy; settings are environment variables",
+        description="Serve many people behind a proxy, until SIGTERM. Settings:\n\n" + "\n".join(describe()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     options = parser.parse_args(arguments)
+    if options.command == "host":
+        try:
+            settings = Settings.from_environment()
+        except ValueError as error:
+            parser.exit(2, f"{error}\n")
+        from explorer.hosting.supervisor import host
+
+        host(settings)
+        return
     # One thread of linear algebra per process: many small fits share the machine. Set before numpy is imported.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
@@ -32,6 +50,9 @@ def main(arguments=None):
             show=options.show,
             start=False,
             verbose=False,
+            # A browser on a busy machine may take longer than the usual 15 s to connect; the session that would then be
+            # made in place of the page's names files on another host.
+            unused_session_lifetime_milliseconds=120_000,
         )
     except OSError as error:
         parser.exit(

@@ -8,6 +8,7 @@ import panel_material_ui as pmui
 from explorer.views import (
     BoundsView,
     CalibrateView,
+    CompareView,
     CompositionView,
     FitView,
     GLMView,
@@ -35,6 +36,14 @@ PAGES = {  # the path through a lecture
     "Fit": FitView,
     "Solvers": SolversView,
     "Spectrum": SpectrumView,
+    "Compare": CompareView,
+}
+
+_TABS = {  # large type needs a second row, where the usual moving line under the open page would be lost
+    "& .MuiTabs-list, & .MuiTabs-flexContainer": {"flexWrap": "wrap"},
+    "& .MuiTabs-indicator": {"display": "none"},
+    "& .MuiTab-root": {"borderBottom": "2px solid transparent"},
+    "& .Mui-selected": {"borderBottomColor": "currentColor"},
 }
 
 
@@ -56,12 +65,14 @@ class Session:
 
     def __init__(self):
         self.states = {name: view.state_type() for name, view in PAGES.items()}
-        self.views, self._rooms = (
-            {},
-            {name: pmui.Column("Opening …", sizing_mode="stretch_width") for name in (START, *PAGES)},
-        )
+        self.views = {}
+        self._rooms = {name: pmui.Column("Opening …", sizing_mode="stretch_width") for name in (START, *PAGES)}
         self.tabs = pmui.Tabs(
-            *self._rooms.items(), name="pages", sizing_mode="stretch_width", styles={"visibility": "hidden"}
+            *self._rooms.items(),
+            name="pages",
+            sizing_mode="stretch_width",
+            styles={"visibility": "hidden"},
+            sx=_TABS,
         )
         self.projector = pmui.Switch(label="Projector", description="Large type and thick lines.")
         self.tabs.param.watch(lambda _: self._show(), "active")

@@ -19,11 +19,12 @@ LAYERS = [
     "workers",
     "views",
     "app",
+    "hosting",
     "__main__",
 ]
 ALSO_FORBIDDEN = {("state", "workers")}  # only views hand long work to the pool
 DRAWING = {"panel", "panel_material_ui", "holoviews", "bokeh"}
-MAY_DRAW = {"views", "app", "__main__"}
+MAY_DRAW = {"views", "app", "hosting", "__main__"}
 
 
 def imports(path):

@@ -221,8 +221,8 @@ def best_on_frontier(bound, mechanism, *, noise_std, l2_reg, epsilon, delta, **p
     """The private (lambda, sigma) with the smallest `excess_risk_bound`, from points of the frontier already known.
 
     It is what `best_private_parameters` finds, in a tenth of the time. Along the frontier the risk falls, then rises:
-    the least is searched between the neighbours of the best point, and to the right of the last up to a hundred times
-    its noise. To the left of the first, sigma hardly falls any more: there the best lambda for that sigma is taken.
+    the least is searched between the neighbours of the best point, to the right of the last as far as the risk falls.
+    To the left of the first, sigma hardly falls any more: there the best lambda for that sigma is taken.
 
     Parameters
     ----------
@@ -254,7 +254,10 @@ def best_on_frontier(bound, mechanism, *, noise_std, l2_reg, epsilon, delta, **p
         free = best_l2_reg(lipschitz=first.lipschitz, noise_std=first.noise_std, **output, **problem)
         if free.l2_reg >= first.l2_reg:
             return free
-    low, high = points[max(best - 1, 0)].noise_std, [*noise_std.tolist(), 100 * noise_std[-1]][best + 1]
+    while best == len(points) - 1:  # ends: once lambda hardly falls any more, the risk grows with sigma^2
+        points.append(between(np.log(10 * points[-1].noise_std)))
+        best += points[-1].risk.total < points[best].risk.total
+    low, high = points[max(best - 1, 0)].noise_std, points[best + 1].noise_std
     ends, options = (float(np.log(low)), float(np.log(high))), {"xatol": 1e-2 * float(np.log(high / low))}
     found = minimize_scalar(lambda x: float(between(x).risk.total), bounds=ends, method="bounded", options=options)
     return min(points[best], between(float(found.x)), key=lambda point: point.risk.total)

@@ -29,8 +29,8 @@ F_RANGE = (0.85, 20.0)  # of the noise in units of sigma_G: what the slider span
 CHUNKS = 4  # parts of a frontier that are computed one after the other, each from end to end
 POINT, LEAST = "point", "least"
 PARTS = (POINT, *range(CHUNKS), LEAST)  # what is computed for each bound, in this order
-POINTS = {"few": (3, 6, 4), "many": (5, 13, 10)}  # of a frontier: next to its wall, around its bend, to the right
-EDGES = (1e-10, 1e-2, 1.0)  # where those begin: excess over the wall, relative
+POINTS = {"few": (3, 7, 4), "many": (3, 20, 9)}  # of a frontier: next to its wall, around its bend, to the right
+EDGES = (1e-10, 1e-4, 1.0)  # where those begin: excess over the wall, relative
 DRAWN, READ = 1e-4, 1e-9  # relative tolerance of lambda on a curve, and in a readout
 
 _FRONTIER = ("epsilon", "delta", "lipschitz", "smoothness", "monotone_loss", "gradient_tol", "output_noise_std")
@@ -213,8 +213,11 @@ class CalibrateState(PageState):
         DataFrame: "noise_std" (increasing), "f" in units of sigma_G, "l2_reg" and "risk", of the points that are known
         """
         parts = self.parts([name]) if parts is None else parts
-        known = [parts[name, part] for part in range(CHUNKS) if (name, part) in parts]
-        curve = pd.concat(known).sort_values("noise_std", ignore_index=True)
+        curve = pd.concat([parts[name, part] for part in range(CHUNKS) if (name, part) in parts], ignore_index=True)
+        least = parts.get((name, LEAST))
+        if least and curve["noise_std"].min() < least.noise_std < curve["noise_std"].max():
+            curve.loc[len(curve)] = least.noise_std, least.l2_reg
+        curve = curve.sort_values("noise_std", ignore_index=True)
         curve.insert(1, "f", curve["noise_std"] / self.gaussian)
         curve["risk"] = self.risk(curve["noise_std"].to_numpy(), curve["l2_reg"].to_numpy()).total
         return curve

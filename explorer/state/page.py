@@ -109,6 +109,8 @@ class ObjectivePerturbationState(PageState):
 
 
 def _text(value):
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
@@ -120,6 +122,8 @@ def _value(parameter, text):
         return int(text)
     if isinstance(parameter, param.Number):
         return float(text)
+    if isinstance(parameter, param.ListSelector):
+        return [_object(parameter, part) for part in text.split(",")] if text else []
     if isinstance(parameter, param.Selector):
         return _object(parameter, text)
     return text

@@ -6,8 +6,8 @@
 from explorer.study.grid import DELTA, EPSILONS, PAPER_DATASETS, SPLITS, TRIALS, Cell, grid
 from explorer.study.methods import LEARNING_RATES, METHODS, Method
 from explorer.study.results import load_provenance, load_published, load_results
-from explorer.study.run import run_cell, run_study
-from explorer.study.summary import gain, per_trial, summarise
+from explorer.study.run import run_cell, run_cells, run_study
+from explorer.study.summary import STANDARD_ERRORS, gain, paired, per_trial, summarise
 
 __all__ = [
     "DELTA",
@@ -16,6 +16,7 @@ __all__ = [
     "METHODS",
     "PAPER_DATASETS",
     "SPLITS",
+    "STANDARD_ERRORS",
     "TRIALS",
     "Cell",
     "Method",
@@ -24,8 +25,10 @@ __all__ = [
     "load_provenance",
     "load_published",
     "load_results",
+    "paired",
     "per_trial",
     "run_cell",
+    "run_cells",
     "run_study",
     "summarise",
 ]

@@ -60,8 +60,7 @@ def load_results(path=SHIPPED):
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no table of results at {path}: python -m explorer.study --output {path} makes one")
-    frame = pd.read_csv(io.StringIO(_whole_lines(path)), dtype={"error": str})
-    return frame.assign(error=frame["error"].fillna("")).drop_duplicates("seed", keep="last", ignore_index=True)
+    return _frame(_whole_lines(path))
 
 
 def load_published():
@@ -118,6 +117,11 @@ class ResultsFile:
             temporary.replace(self.path)
 
 
+def frame_of(pairs):
+    """The table of pairs of a cell and its dict of outcomes, as `load_results` gives it back from a file."""
+    return _frame(_line(COLUMNS) + "".join(row_of(cell, outcome) for cell, outcome in pairs))
+
+
 def row_of(cell, outcome):
     """The line of CSV for a cell and its dict of outcomes, with floats to ten digits."""
     values = {name: getattr(cell, name) for name in (*COORDINATES, "learning_rate")} | outcome
@@ -149,6 +153,11 @@ def machine():
 def libraries():
     """Versions of Python and of the libraries that decide the numbers."""
     return {"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}}
+
+
+def _frame(text):
+    frame = pd.read_csv(io.StringIO(text), dtype={"error": str})
+    return frame.assign(error=frame["error"].fillna("")).drop_duplicates("seed", keep="last", ignore_index=True)
 
 
 def _whole_lines(path):

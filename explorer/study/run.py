@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from explorer import datasets
 from explorer.study.methods import METHODS
-from explorer.study.results import ResultsFile, add_session, done_seeds, load_results
+from explorer.study.results import ResultsFile, add_session, done_seeds, frame_of, load_results
 
 _progress = partial(tqdm, unit="cell", smoothing=0, mininterval=0.5 if sys.stderr.isatty() else 30)
 
@@ -39,6 +39,21 @@ def run_cell(cell, *, methods=METHODS):
             )
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
+
+
+def run_cells(cells, *, methods=METHODS):
+    """Run a few cells, one after the other, without a file.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+    methods : dict of Method by name
+
+    Returns
+    -------
+    DataFrame as by `load_results`, in the order of the cells
+    """
+    return frame_of((cell, run_cell(cell, methods=methods)) for cell in cells)
 
 
 def run_study(cells, output, *, methods=METHODS, jobs=-1, client=None, progress=_progress, command=""):

@@ -3,6 +3,7 @@
 import numpy as np
 
 KEYS = ["dataset", "method", "epsilon"]
+STANDARD_ERRORS = 1.96  # in a margin
 
 
 def per_trial(results):
@@ -25,19 +26,31 @@ def summarise(results):
     Returns
     -------
     DataFrame with columns dataset, method, epsilon, delta, trials (int), accuracy (mean, in 0..1), margin (1.96 of its
-    standard errors, NaN for a single trial), l2_reg, noise_std, noise_multiplier (means), learning_rate (median)
+    standard errors, NaN for a single trial), lowest, highest (accuracies of a trial), l2_reg, noise_std,
+    noise_multiplier (means), learning_rate (median)
     """
     groups = per_trial(results).groupby([*KEYS, "delta"], dropna=False, sort=False)
     table = groups.agg(
         trials=("trial", "size"),
         accuracy=("accuracy", "mean"),
-        margin=("accuracy", lambda a: 1.96 * a.std() / np.sqrt(len(a))),
+        margin=("accuracy", _margin),
+        lowest=("accuracy", "min"),
+        highest=("accuracy", "max"),
         l2_reg=("l2_reg", "mean"),
         noise_std=("noise_std", "mean"),
         noise_multiplier=("noise_multiplier", "mean"),
         learning_rate=("learning_rate", "median"),
     )
     return table.reset_index()
+
+
+def paired(results):
+    """Accuracy with a row for each dataset, epsilon, delta and trial (the index) and a column for each method.
+
+    Methods in a row are at equal (epsilon, delta) and on the same split; NaN where one has no result.
+    """
+    keys = ["dataset", "epsilon", "delta", "trial", "method"]
+    return per_trial(results).set_index(keys)["accuracy"].unstack()
 
 
 def gain(results, method, *, over):
@@ -47,7 +60,11 @@ def gain(results, method, *, over):
     -------
     DataFrame with columns dataset, epsilon, gain (mean difference), margin (1.96 standard errors of it)
     """
-    trials = per_trial(results).set_index(["dataset", "epsilon", "delta", "trial", "method"])["accuracy"].unstack()
+    trials = paired(results)
     difference = (trials[method] - trials[over]).dropna().groupby(["dataset", "epsilon"])
-    table = difference.agg(gain="mean", margin=lambda d: 1.96 * d.std() / np.sqrt(len(d)))
+    table = difference.agg(gain="mean", margin=_margin)
     return table.reset_index()
+
+
+def _margin(values):
+    return STANDARD_ERRORS * values.std() / np.sqrt(len(values))

@@ -2,6 +2,7 @@
 
 from explorer.views.bounds import BoundsView
 from explorer.views.calibrate import CalibrateView
+from explorer.views.compare import CompareView
 from explorer.views.composition import CompositionView
 from explorer.views.fit import FitView
 from explorer.views.glm import GLMView
@@ -15,6 +16,7 @@ from explorer.views.worst_case import WorstCaseView
 __all__ = [
     "BoundsView",
     "CalibrateView",
+    "CompareView",
     "CompositionView",
     "FitView",
     "GLMView",

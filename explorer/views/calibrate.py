@@ -33,6 +33,9 @@ FASTEST_FIRST = ("Hockey-stick", "Refined", "RDP", "Kifer et al. 2012")  # and t
 DECADES = 5  # of lambda in the picture
 RISKS = (0.95, 4.0)  # of the least risk, what its picture shows
 SPANS = {"x": [1, 2, 5], "risk": [1, 1.5, 2, 3, 4, 5, 6, 8]}  # ticks of a decade, where less than two are in view
+SPOKEN = """
+return tick >= 1e5 || tick < 1e-3 ? tick.toExponential().replace('+', '') : String(Number(tick.toPrecision(3)))
+"""
 MARKS = ("name", "noise_std", "f", "l2_reg", "risk", "color", "size")
 LARGE, SMALL = 20, 11  # the chosen bound's marks, and the others'
 
@@ -63,7 +66,7 @@ class CalibrateView(PageView):
             marks,
             name="calibrate",
             column="l2_reg",
-            title="Noise and regularisation that keep the promise (lower left is a better proof)",
+            title="λ for each σ (lower left is a better proof)",
             y_label="λ  regularisation",
         )
         self.risks = _Picture(
@@ -71,7 +74,7 @@ class CalibrateView(PageView):
             marks,
             name="calibrate_risk",
             column="risk",
-            title="What they cost: excess risk at most, summed over the records (star: least)",
+            title="Excess risk at most (star: the least)",
             y_label="risk",
         )
         for name, line in self.frontiers.lines.items():
@@ -130,10 +133,11 @@ class CalibrateView(PageView):
         if not self._loaded:
             return
         frozen = type(state)(**{name: getattr(state, name) for name in state.shared()})
-        missing = [(name, part) for part in PARTS for name in FASTEST_FIRST if (name, part) not in self.known]
-        self._compute(frozen, self.quick, sorted(missing, key=lambda key: key[1] != POINT))
-        rest = [name for name in state.names() if name not in FASTEST_FIRST]
-        self._compute(frozen, self.slow, [(n, part) for n in rest for part in PARTS if (n, part) not in self.known])
+        missing = [(name, part) for name in state.names() for part in PARTS if (name, part) not in self.known]
+        quick = [key for key in missing if key[0] in FASTEST_FIRST]
+        quick.sort(key=lambda key: (key[1] != POINT, FASTEST_FIRST.index(key[0])))
+        self._compute(frozen, self.quick, quick)
+        self._compute(frozen, self.slow, [key for key in missing if key[0] not in FASTEST_FIRST])
 
     def _compute(self, state, latest, pending):
         """Ask for some of the pending parts, and when they are shown for the rest; a newer request ends this."""
@@ -178,13 +182,13 @@ class CalibrateView(PageView):
 
     def _fit_axes(self, summary):
         """sigma in the units of sigma_G; whole decades from below the least lambda; and the least risk in view."""
-        gaussian, curves = self.state.gaussian, self.curves.values()
+        gaussian, shown = self.state.gaussian, [*self.curves.values()] or [summary]
         self.frontiers.plot.x_range.update(start=F_RANGE[0] * gaussian, end=F_RANGE[1] * gaussian)
-        if curves:
-            foot = np.floor(np.log10(min(curve["l2_reg"].min() for curve in curves) / 1.5))
+        l2_reg, risk = (min(table[column].min() for table in shown) for column in ("l2_reg", "risk"))
+        if np.isfinite(l2_reg):
+            foot = np.floor(np.log10(l2_reg / 1.5))
             self.frontiers.plot.y_range.update(start=float(10**foot), end=float(10 ** (foot + DECADES)))
-            least = min(curve["risk"].min() for curve in curves)
-            self.risks.plot.y_range.update(start=RISKS[0] * least, end=RISKS[1] * least)
+            self.risks.plot.y_range.update(start=RISKS[0] * risk, end=RISKS[1] * risk)
 
     def _pick(self, column, event):
         if self.curves:
@@ -195,7 +199,7 @@ class CalibrateView(PageView):
         if in_session():
             pn.state.on_session_destroyed(lambda _: self.stop())
         lipschitz = log_slider(state, "lipschitz")
-        lipschitz[1].width = 130  # for all digits of √2
+        lipschitz[1].width = 165  # for all digits of √2
         controls = pmui.Column(
             self.preset_buttons(),
             *(log_slider(state, name) for name in ("epsilon", "delta")),
@@ -240,12 +244,12 @@ class _Picture:
             x_axis_type="log",
             y_axis_type="log",
             x_range=noise,
-            y_range=Range1d(0.1, 1e4),
+            y_range=Range1d(1e2, 1e3),
         )
         for name_of, axis in (("x", plot.xaxis), (column, plot.yaxis)):
             if name_of in SPANS:
                 axis.ticker = FixedTicker(ticks=np.outer(10.0 ** np.arange(-6, 15), SPANS[name_of]).ravel().tolist())
-                axis.formatter = CustomJSTickFormatter(code="return String(Number(tick.toPrecision(3)))")
+                axis.formatter = CustomJSTickFormatter(code=SPOKEN)
         self.sources, self.lines = {}, {}
         for bound, key in ACCOUNTANTS.items():
             empty = {each: [] for each in ("noise_std", "f", bound)}
@@ -263,7 +267,7 @@ class _Picture:
         place = {"y": 8, "y_units": "screen", "text_color": MARK, "text_font_style": "bold"}
         self.labels = (
             Label(x=1, text="σ_G  wall", angle=np.pi / 2, x_offset=-6, **place),
-            Label(x=1, x_offset=6, visible=column == "l2_reg", **place),  # the risk's curves need the room
+            Label(x=1, **place),
         )
         for label in self.labels:
             plot.add_layout(label)
@@ -276,7 +280,11 @@ class _Picture:
             source.data = {key: [] if curve is None else curve[column].to_numpy() for key, column in columns.items()}
         self.wall.location = self.forbidden.right = self.labels[0].x = gaussian
         self.chosen.location = self.labels[1].x = f * gaussian
-        self.labels[1].text = f"f = {f:.4g}"
+        # the risk's curves need the room, and so does the other label
+        self.labels[1].update(text=f"f = {f:.4g}", visible=self.column == "l2_reg" and f >= 1)
+        self.labels[1].update(
+            **{"text_align": "left", "x_offset": 6} if f < 10 else {"text_align": "right", "x_offset": -6}
+        )
 
 
 def _some(state, pending):
@@ -304,10 +312,15 @@ def _marks(summary, state, which, gaussian):
     }
 
 
+def _needed(f):
+    """What f must exceed, rounded up, but for the rounding errors of a bound that reaches the wall, f = 1."""
+    return rounded(f * (1 - 1e-7), up=True, digits=4)
+
+
 def _notes(summary):
     """Which bounds have no point at the chosen noise, and which f would do."""
     at = summary[summary["refusal"] != ""]
-    needs = ", ".join(f"{name} f > {rounded(f, up=True, digits=4)}" for name, f in at["least_f"].items())
+    needs = ", ".join(f"{name} f > {_needed(f)}" for name, f in at["least_f"].items())
     return f"With so little noise no λ is enough. What it takes: {needs}." if needs else ""
 
 
@@ -319,7 +332,7 @@ def _headline(summary, state):
     if row["refusal"]:
         return (
             f"At σ = f σ_G = {rounded(noise, up=True)} the proof {name} has no point: "
-            f"<b>f must exceed {rounded(row['least_f'], up=True, digits=4)}</b>."
+            f"<b>f must exceed {_needed(row['least_f'])}</b>."
         )
     risk, l2_reg = state.risk(noise, row["l2_reg"]), rounded(row["l2_reg"], up=True)
     return (
@@ -340,7 +353,7 @@ def _cards(summary, state):
             continue
         row = summary.loc[name]
         value = "–" if row["refusal"] else f"λ = {rounded(row['l2_reg'], up=True)}"
-        at = f"needs f > {rounded(row['least_f'], up=True, digits=4)}; "
+        at = f"needs f > {_needed(row['least_f'])}; "
         at = at if row["refusal"] else f"risk ≤ {rounded(row['risk'], up=True)}; "
         best = "least being computed"
         if np.isfinite(row["best_risk"]):

@@ -112,6 +112,16 @@ def choice(state, name):
     return _selection(pmui.Select, state, name, size="small", sizing_mode="stretch_width")
 
 
+def choices(state, name):
+    """A labelled list for a param.ListSelector, of which any number are chosen."""
+    return _selection(pmui.MultiChoice, state, name, sizing_mode="stretch_width")
+
+
+def step_slider(state, name):
+    """A labelled slider for a param.Selector of numbers in ascending order."""
+    return _selection(pmui.DiscreteSlider, state, name, size="small", sizing_mode="stretch_width")
+
+
 def _selection(widget, state, name, **options):
     parameter = state.param[name]
     control = widget(

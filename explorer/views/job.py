@@ -8,7 +8,7 @@ from html import escape
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views.plotting import in_session, on_document
+from explorer.views.plotting import in_session, on_document, session_name
 from explorer.workers import JobCancelled, shared_pool
 
 POLL_SECONDS = 0.1
@@ -85,7 +85,7 @@ class JobRunner:
         self._busy(True)
         end = partial(self._end, "info", "")
         try:
-            self.job = self._wanted = (self.pool or shared_pool()).submit(function, **arguments)
+            self.job = self._wanted = self._submit(function, arguments)
             await self._follow(self.job, follow)
             end = partial(self._finish, show, self.job.result())
         except JobCancelled:
@@ -95,6 +95,9 @@ class JobRunner:
         finally:
             on_document(end)
 
+    def _submit(self, function, arguments):
+        return (self.pool or shared_pool()).submit(function, session=session_name(), **arguments)
+
     async def _follow(self, job, follow):
         messages, began, part = [], None, None
 
@@ -102,19 +105,20 @@ class JobRunner:
             nonlocal part
             if self._wanted is job:  # a parameter can move while the document's turn is awaited
                 part = follow(list(messages)) if new else part
-                self._tell(part, began)
+                self._tell(job, part, began)
 
         while not job.done():
             await asyncio.sleep(POLL_SECONDS)
-            began = began or (time.monotonic() if job.process is not None else None)
+            began = began or (time.monotonic() if job.started else None)
             new = [job.messages.popleft() for _ in range(len(job.messages))]
             messages += new
             on_document(partial(draw, new))
 
-    def _tell(self, part, began):
+    def _tell(self, job, part, began):
         """Progress, and what is left by the pace so far."""
         if began is None:
-            self.say("info", "Waiting until other computations on this server are done …")
+            before = f" {job.ahead} before this one." if job.ahead else ""
+            self.say("info", f"Waiting until other computations on this server are done …{before}")
             return
         self.progress.value = int(100 * min(max(part or 0, 0), 1))
         elapsed, left = time.monotonic() - began, ""

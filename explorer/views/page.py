@@ -98,4 +98,6 @@ def in_symbols(reason):
 def _shown(value):
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
     return f"{value:g}" if isinstance(value, int | float) else str(value)

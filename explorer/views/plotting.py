@@ -38,14 +38,6 @@ STROKES = {
     "p(θ|Z)": Stroke("#56B4E9", "12 5"),
     "p(θ|Z′)": Stroke("#D55E00", "solid"),
     "log-ratio": Stroke("#0072B2", "solid"),
-    "median of the draws": Stroke("#0072B2", "solid"),
-    "one draw": Stroke("#56B4E9", "solid"),
-    "without privacy": Stroke("#009E73", "12 4 2 4"),
-    "always the larger class": Stroke("#888888", "3 3"),
-    "same λ, no b": Stroke("#E69F00", "8 3"),
-    "−b": Stroke("#D55E00", "solid"),
-    "loss": Stroke("#56B4E9", "12 5"),
-    "clipped loss": Stroke("#D55E00", "solid"),
     "DP-FTRL": Stroke("#E69F00", "6 3 2 3 2 3"),
     "Algorithm 1": Stroke("#D55E00", "12 5"),
     "No record": Stroke("#888888", "3 3"),
@@ -61,6 +53,24 @@ STROKES = {
     "Subsampled Newton": Stroke("#CC79A7", "2 4"),
     "n log n": Stroke("#888888", "12 5"),
     "n²": Stroke("#888888", "6 3 2 3 2 3"),
+    "median of the draws": Stroke("#0072B2", "solid"),
+    "one draw": Stroke("#56B4E9", "solid"),
+    "without privacy": Stroke("#009E73", "12 4 2 4"),
+    "always the larger class": Stroke("#888888", "3 3"),
+    "same λ, no b": Stroke("#E69F00", "8 3"),
+    "−b": Stroke("#D55E00", "solid"),
+    "loss": Stroke("#56B4E9", "12 5"),
+    "clipped loss": Stroke("#D55E00", "solid"),
+    "Algorithm 1, Rényi": Stroke("#56B4E9", "12 5"),
+    "Algorithm 1, hockey-stick": Stroke("#D55E00", "solid"),
+    "Algorithm 1, tight": Stroke("#CC79A7", "8 3"),
+    "Algorithm 1, tight, same λ": Stroke("#0072B2", "20 3"),
+    "Algorithm 1, tight, λ by risk": Stroke("#0072B2", "2 4"),
+    "DP-SGD, dishonest": Stroke("#E69F00", "6 3 2 3 2 3"),
+    "DP-SGD, honest, Rényi": Stroke("#009E73", "12 4 2 4"),
+    "DP-SGD, honest, profile": Stroke("#009E73", "4 4"),
+    "Output perturbation": Stroke("#888888", "3 3"),
+    "Not private": Stroke("#888888", "16 4 4 4"),
 }
 SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 DIVERGING = interp_palette(RdBu11, 255)  # ColorBrewer's, blue below 0 and red above, told apart by colour-blind eyes
@@ -169,7 +179,7 @@ def set_projector(plot, on, *, height=480):
     for model, name, em in _texts(plot):
         setattr(model, name, f"{em * base:g}px")
     for legend in plot.legend:
-        legend.update(glyph_width=3 * base, spacing=0)  # seven curves have room below them
+        legend.update(glyph_width=3 * base, spacing=4)
     for renderer in plot.renderers:
         if hasattr(getattr(renderer, "glyph", None), "line_width"):  # an area has none, contours have several glyphs
             renderer.glyph.line_width = 5 if on else 3
@@ -211,6 +221,11 @@ _WAIT_FOR_PARTS = """
 def in_session():
     """Whether this code runs for a page of a server, rather than in a notebook or a script."""
     return pn.state.curdoc is not None and pn.state.curdoc.session_context is not None
+
+
+def session_name():
+    """What tells this page's session from others in the pool of workers; None in a notebook or a script."""
+    return pn.state.curdoc.session_context.id if in_session() else None
 
 
 def on_document(update):

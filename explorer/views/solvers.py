@@ -349,12 +349,14 @@ def _no_growth():
 
 
 def _part(first, last, state):
-    """How far a solver is, in 0..1."""
+    """How far a solver is, in 0..1: of the way to tau, on the logarithmic scale, or to the limit."""
     if last is None:
         return 0.0
-    travelled = np.log(first[1] / last[1]) / max(np.log(first[1] / state.gradient_tol), 1e-9)
+    tau = state.gradient_tol
+    if last[1] <= tau:
+        return 1.0
     spent = last[0] / (state.max_passes * state.n_records)
-    return float(np.clip(max(travelled, spent), 0, 1))
+    return float(np.clip(max(np.log(first[1] / last[1]) / np.log(first[1] / tau), spent), 0, 1))
 
 
 def _so_far(entries):
@@ -370,7 +372,7 @@ def _headline(standings):
     text = "Nobody finished."
     if order:
         label, count, passes = order[0]
-        text = f"<b>{label}</b> is first with <b>{count:,}</b> gradients of single records, {passes:,.3g} of each"
+        text = f"<b>{label}</b> is first with <b>{count:,}</b> gradients of single records, {_short(passes)} of each"
         others = ", ".join(f"{label} ({count:,})" for label, count, _ in order[1:])
         text += f", then {others}." if others else "."
     if not done.all():
@@ -385,12 +387,16 @@ def _cards(chosen, entries, predicted, state):
         count, norm, finished, message = entries.get(label, (0, np.nan, None, ""))
         title, value, detail = label, "–", "not run yet"
         if finished:
-            title, value, detail = f"{place}. {label}", f"{count:,}", f"{count / state.n_records:,.3g} passes"
+            title, value, detail = f"{place}. {label}", f"{count:,}", f"{_short(count / state.n_records)} passes"
         elif finished is False:
-            value, detail = UNFINISHED, f"{_why(message)}, after {count / state.n_records:,.3g} passes"
+            value, detail = UNFINISHED, f"{_why(message)}, after {_short(count / state.n_records)} passes"
         elif label in entries:
             value, detail = "…", f"gradient norm {norm:.2g} after {count:,}"
         yield Card(title, value, detail + _theorem(predicted.get(label), label), stroke(label).color)
+
+
+def _short(passes):
+    return f"{passes:.3g}" if passes < 1000 else f"{passes:,.0f}"
 
 
 def _why(message):

@@ -48,7 +48,7 @@ class SpectrumView(PageView):
         self.state = state or self.state_type()
         self.fits = {}
         self.maps = ColumnDataSource(_no_maps(), name="spectrum_maps")
-        self.noise = ColumnDataSource({name: [] for name in _noise_columns()}, name="spectrum_noise")
+        self.noise = ColumnDataSource({name: [] for name in _noise_columns()}, name="spectrum_noise_curves")
         self.paths = {name: ColumnDataSource(_no_path(name), name=f"spectrum_path {name}") for name in LEARNERS}
         super().__init__(self._map_plot(), self._path_plot(), self._noise_plot(), **params)
         self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="spectrum_notes")
@@ -78,6 +78,9 @@ class SpectrumView(PageView):
         step = CustomJSHover(args={"maps": self.maps}, code=_HOVERED_STEP)
         tooltips = [("", "@learner"), ("s", "$x{custom}"), ("t", "$y{0}"), ("", "@value{0.0000}")]
         _, self.bar = add_heat_maps(plot, self.maps, tooltips)
+        self.ticker = FixedTicker(ticks=[0], tags=[0])
+        self.bar.update(ticker=self.ticker, title="correlation")  # a title that comes later gets no room
+        self.bar.formatter = CustomJSTickFormatter(args={"ticker": self.ticker}, code=_TICK_LABEL)
         plot.hover.formatters = {"$x": step}
         self.heads = LinearAxis(axis_line_alpha=0, major_tick_line_alpha=0, minor_tick_line_alpha=0)
         plot.add_layout(self.heads, "above")
@@ -115,6 +118,7 @@ class SpectrumView(PageView):
             x_range=Range1d(1, 2),
             y_range=Range1d(-1, 1),
         )
+        plot.xaxis.ticker.min_interval = 1
         for name in LEARNERS:
             add_curve(plot, self.noise, "step", name, [("step", "@step"), ("noise", f"@{{{name}}}{{0.000}}")])
             plot.varea(
@@ -224,20 +228,18 @@ class SpectrumView(PageView):
         self._draw_bar(max(np.abs(m).max() for m in painted), unit)
 
     def _draw_bar(self, largest, unit):
+        """The colour bar, whose ticks stay the same models: the browser does not see others in their place."""
         if not self.state.absolute:
+            self.ticker.update(ticks=[-1, -0.5, 0, 0.5, 1], tags=[0])
             self.bar.color_mapper.update(low=-1, high=1)
-            labels = {
-                "ticker": FixedTicker(ticks=[-1, -0.5, 0, 0.5, 1]),
-                "formatter": CustomJSTickFormatter(code=_PLAIN),
-            }
-            self.bar.update(title="correlation", **labels)
+            self.bar.title = "correlation"
             return
-        self.bar.color_mapper.update(low=-largest, high=largest)
         powers = np.arange(np.ceil(np.log10(unit)), np.floor(np.log10(unit * 10**largest)) + 1)
-        powers = 10 ** powers[:: -max(1, len(powers) // 3)]
+        powers = 10 ** powers[:: -(len(powers) // 3 + 1)]
         ticks = _logarithmic(np.concatenate([-powers, [0.0], powers[::-1]]), unit)
-        formatter = CustomJSTickFormatter(args={"unit": float(unit)}, code=_LOGARITHMIC)
-        self.bar.update(title="covariance (logarithmic)", ticker=FixedTicker(ticks=[*ticks]), formatter=formatter)
+        self.ticker.update(ticks=ticks.tolist(), tags=[float(unit)])
+        self.bar.color_mapper.update(low=-largest, high=largest)
+        self.bar.title = "covariance (logarithmic)"
 
     def _draw_noise(self):
         steps, plot, reach = self.state.steps, self.plots[2], 0.0
@@ -298,8 +300,10 @@ def _logarithmic(values, unit):
 _HOVERED_STEP = (
     "const stride = maps.data.stride[0]; return String(Math.round(value - stride * Math.floor(value / stride)))"
 )
-_PLAIN = "return String(tick)"
-_LOGARITHMIC = "return String(Number((Math.sign(tick) * unit * (10 ** Math.abs(tick) - 1)).toPrecision(2)))"
+_TICK_LABEL = """
+const unit = ticker.tags[0]
+return String(unit == 0 ? tick : Number((Math.sign(tick) * unit * (10 ** Math.abs(tick) - 1)).toPrecision(2)))
+"""
 
 
 def _inside(path, where):

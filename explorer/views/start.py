@@ -26,21 +26,25 @@ class StartView(pn.viewable.Viewer):
         super().__init__(**params)
         self.questions, self.open_page = questions, open_page
         self.words = pn.pane.Markdown(INTRODUCTION, sizing_mode="stretch_width", max_width=1000)
+        self.path = pmui.Column(*self._steps(), sizing_mode="stretch_width")
         self.set_projector(False)
 
     def set_projector(self, on):
         """Type for the last row of a lecture room, or for a desk."""
         self.words.styles = {"font-size": "24px" if on else "17px"}
+        for step in self.path:
+            step.sx = {"textAlign": "left", "textTransform": "none", "fontSize": "24px" if on else "17px"}
 
-    def __panel__(self):
-        steps = (
+    def _steps(self):
+        return (
             pmui.Button(
                 label=f"{number} · {name}: {question}",
                 variant="text",
                 on_click=lambda _, name=name: self.open_page(name),
                 margin=(0, 5),
-                sx={"textAlign": "left", "textTransform": "none", "fontSize": "1.1em"},
             )
             for number, (name, question) in enumerate(self.questions.items(), 1)
         )
-        return pmui.Column(self.words, *steps, sizing_mode="stretch_width")
+
+    def __panel__(self):
+        return pmui.Column(self.words, self.path, sizing_mode="stretch_width")

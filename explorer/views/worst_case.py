@@ -198,9 +198,9 @@ def _shape(state, pieces):
     if bent.empty:
         text = "It is linear: here nothing is gained by a bend."
     else:
-        low, high = bent["from"].iloc[0], bent["to"].iloc[-1]
+        low, high = f"{bent['from'].iloc[0]:.3g}", f"{bent['to'].iloc[-1]:.3g}"
         slopes = f"its slope goes from {bent['slope from'].iloc[0]:.3g} to {bent['slope to'].iloc[-1]:.3g}"
-        where = f"between θ = {low:.3g} and {high:.3g}"
+        where = f"between θ = {low} and {high}" if low != high else f"near θ = {low}"
         text = (
             f"It is linear but for one bend {where}, with curvature β = {state.smoothness:g}; {slopes}."
             if len(bent) == 1

@@ -151,7 +151,7 @@ def adam_step(rate, decay, square_decay):
         ("adam", partial(adam_step, 0.5, 0.9, 0.999)),
         (Adam(decay=0.8, square_decay=0.95), partial(adam_step, 0.5, 0.8, 0.95)),
     ],
-    ids=str,
+    ids=lambda value: value.func.__name__ if isinstance(value, partial) else str(value),
 )
 @pytest.mark.parametrize("clip_norm", [None, 0.3])
 def test_fit_is_the_definition_step_by_step(data, kind, optimizer, naive_step, clip_norm):

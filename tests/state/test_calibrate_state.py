@@ -14,6 +14,7 @@ from explorer.accounting import (
 from explorer.learning import AMPClassifier, best_private_parameters
 from explorer.state import calibrate
 from explorer.state.calibrate import ACCOUNTANTS, CHUNKS, F_RANGE, LEAST, PARTS, POINT, CalibrateState
+from explorer.state.fit import FitState
 from explorer.views import CalibrateView
 
 QUICK = ["Hockey-stick", "Refined"]
@@ -98,7 +99,7 @@ def test_least_risk_is_what_the_search_over_all_private_parameters_finds(problem
     )
     least = state.part("Hockey-stick", LEAST)
     assert least.risk.total == pytest.approx(expected.risk.total, rel=1e-3)
-    assert least.risk.total <= state.curve("Hockey-stick")["risk"].min()
+    assert least.risk.total == state.curve("Hockey-stick")["risk"].min()  # the curve goes through its star
     state.go_to_least()
     assert state.f == pytest.approx(least.noise_std / state.gaussian)
 
@@ -127,6 +128,10 @@ def test_fit_takes_the_point_and_finds_the_same_noise():
     state = CalibrateState(epsilon=1.5, f=1.25, accountant="refined")
     values = state.fit_parameters()
     assert {"epsilon", "delta", "accountant", "gradient_tol", "output_noise_std", "clip_norm", "l2_reg"} == set(values)
+    fit = FitState(**values)
+    assert fit.to_query() == {
+        name: str(value) for name, value in values.items() if value != FitState.param[name].default
+    }
     X = np.random.default_rng(0).normal(size=(200, 30))
     y = np.where(X[:, 0] > 0, 1, -1)
     plan = AMPClassifier(**values, random_state=0).plan(X, y)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from explorer.app import PAGES
 from explorer.state import composition, solvers
 from explorer.state.bounds import BoundsState
-from explorer.state.calibrate import CalibrateState
+from explorer.state.calibrate import CHUNKS, CalibrateState
+from explorer.state.compare import QUESTIONS, CompareState, Results, run_live
 from explorer.state.composition import CompositionState
 from explorer.state.fit import FitState, run_fit
 from explorer.state.glm import DIMENSIONS, GLM, OTHER, RATIO, GLMState
@@ -30,8 +31,10 @@ def values(parameter):
     """Values that a parameter accepts."""
     if isinstance(parameter, param.Boolean):
         return st.booleans()
+    if isinstance(parameter, param.ListSelector):
+        return st.lists(st.sampled_from(list(parameter.objects)), unique=True)
     if isinstance(parameter, param.Selector):
-        return st.sampled_from(parameter.objects)
+        return st.sampled_from(list(parameter.objects))
     if isinstance(parameter, param.Integer):
         return st.integers(*parameter.bounds)
     return st.floats(*parameter.bounds)
@@ -53,7 +56,8 @@ def test_defaults_have_an_empty_address_and_come_back_with_it(kind):
     state = kind()
     assert state.to_query() == {}
     name = kind.shared()[0]
-    setattr(state, name, kind.param[name].bounds[1])
+    parameter = kind.param[name]
+    setattr(state, name, list(parameter.objects)[-1] if isinstance(parameter, param.Selector) else parameter.bounds[1])
     assert state.from_query({}) == []
     assert getattr(state, name) == kind.param[name].default
 
@@ -100,6 +104,16 @@ def test_a_bad_value_is_named_and_the_default_kept(kind, query):
     assert state.to_query() == {"delta": "0.001"}
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("dataset", "iris"), ("dataset", "Adult"), ("epsilon", "0.3"), ("methods", "amp_rdp,magic"), ("methods", ",")],
+)
+def test_what_a_list_does_not_offer_is_refused(name, text):
+    state = CompareState()
+    assert state.from_query({name: text}) == [f"{name}={text}"]
+    assert state.to_query() == {}
+
+
 def run(script):
     """The variables that a script leaves, and what it prints."""
     scope, printed = {}, io.StringIO()
@@ -139,6 +153,37 @@ def test_script_of_the_composition_page(parameters, monkeypatch):
         assert [(float(low), float(high)) for low, high in curve] == [(r.epsilon_low, r.epsilon) for r in readings]
         chosen = state.reading(name, state.uses)
         assert f"{name}: epsilon from {chosen.epsilon_low:.6f} to {chosen.epsilon:.6f} at" in printed
+
+
+def test_script_of_the_compare_page(monkeypatch):
+    methods = ["amp_rdp", "amp_tight_noise", "non_private"]
+    state = CompareState(stored=None, dataset="breast_cancer", methods=methods, epsilon=2.0, trials=2, first_trial=1)
+    state.live_methods = methods
+    state.add_live([run_live(cells=state.cells())])
+    state.methods = methods[:-1]
+    for stored in (None, Results(state.live.frame)):
+        if stored is not None:
+            monkeypatch.setattr("explorer.study.load_results", lambda frame=stored.frame: frame)
+        other = CompareState(**{**state.param.values(), "stored": stored, "name": "other"})
+        scope, printed = run(other.script())
+        table = other.shown()
+        assert set(scope["means"]) == {"paper", "live", *(["stored"] if stored else [])}
+        for source, means in scope["means"].items():
+            mine = table[table["source"] == source].set_index(["method", "epsilon"])["accuracy"].sort_index()
+            assert mine.to_dict() == means.set_index(["method", "epsilon"])["accuracy"].to_dict()
+        answers = {pair: other.answers()[question] for question, pair in QUESTIONS.items()}
+        answers = {pair: answer for pair, answer in answers.items() if np.isfinite(answer.mean)}
+        assert list(answers) == list(scope["differences"]) == [("amp_tight_noise", "amp_rdp")]
+        for pair, (mean, error) in scope["differences"].items():
+            assert mean == pytest.approx(answers[pair].mean)
+            assert error == pytest.approx(answers[pair].standard_error)
+            assert f"at epsilon = 2.0: {mean:+.5f} +- {error:.5f}" in printed
+
+
+def test_script_of_the_compare_page_without_results():
+    scope, _ = run(CompareState(stored=None).script())
+    assert list(scope["means"]) == ["paper"]
+    assert len(scope["means"]["paper"]) == 9
 
 
 @pytest.mark.parametrize(
@@ -282,7 +327,8 @@ def test_script_of_the_calibrate_page(parameters, monkeypatch):
     summary = state.summary()
     assert list(scope["curves"]) == names
     for name, (noise_std, l2_reg, risk) in scope["curves"].items():
-        curve, row = state.curve(name), summary.loc[name]
+        row = summary.loc[name]
+        curve = state.curve(name, {(name, part): state.part(name, part) for part in range(CHUNKS)})
         np.testing.assert_allclose(noise_std, curve["noise_std"], rtol=1e-15)
         np.testing.assert_allclose(l2_reg, curve["l2_reg"], rtol=3e-4)
         np.testing.assert_allclose(risk, curve["risk"], rtol=3e-4)

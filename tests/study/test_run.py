@@ -3,9 +3,10 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from explorer.study import Method, grid, load_provenance, load_results, run_cell, run_study
+from explorer.study import Method, grid, load_provenance, load_results, run_cell, run_cells, run_study
 from explorer.study.results import COLUMNS
 
 
@@ -66,6 +67,14 @@ def test_a_cell_alone_gives_what_the_table_has(output):
     table = run(cells(), output).set_index("seed")
     for cell in cells():
         assert run_cell(cell, methods=METHODS)["noise_std"] == pytest.approx(table["noise_std"][cell.seed], rel=1e-9)
+
+
+def test_a_few_cells_without_a_file_give_the_same_rows(output):
+    some = cells(method=["noisy", "failing"], trials=1)
+    table = run_cells(some, methods=METHODS)
+    assert list(table["seed"]) == [cell.seed for cell in some]
+    expected = run(some, output).set_index("seed").loc[table["seed"]].reset_index()[list(COLUMNS)]
+    pd.testing.assert_frame_equal(table, expected)
 
 
 def test_the_bytes_depend_on_no_order_and_no_number_of_processes(output, tmp_path):

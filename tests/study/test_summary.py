@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from explorer.study import LEARNING_RATES, METHODS, gain, load_published, per_trial, summarise
+from explorer.study import LEARNING_RATES, METHODS, gain, load_published, paired, per_trial, summarise
 from explorer.study.report import BEGIN, END, figures, section, with_section
 
 PROVENANCE = {
@@ -56,6 +56,7 @@ def test_means_and_margins(results):
     assert row["trials"] == 10
     assert row["accuracy"] == pytest.approx(trials.mean())
     assert row["margin"] == pytest.approx(1.96 * trials.std(ddof=1) / np.sqrt(10))
+    assert (row["lowest"], row["highest"]) == (pytest.approx(0.8), pytest.approx(0.818))
     assert table.loc[("adult", "non_private", np.inf), "trials"] == 10
 
 
@@ -64,6 +65,15 @@ def test_failed_cells_are_left_out(results):
     some.loc[(some["method"] == "amp_rdp") & (some["trial"] == 3), "accuracy"] = np.nan
     table = summarise(some)
     assert set(table.loc[table["method"] == "amp_rdp", "trials"]) == {9}
+
+
+def test_paired_has_a_row_for_each_trial(results):
+    table = paired(results[(results["method"] != "amp_tight") | (results["trial"] > 0)])
+    assert len(table) == 2 * (3 * 10 + 10)
+    row = table.loc["adult", 1.0, 1e-5, 3]
+    assert row["amp_rdp"] == pytest.approx(0.806)
+    assert np.isnan(row["non_private"])
+    assert np.isnan(table.loc[("adult", 1.0, 1e-5, 0), "amp_tight"])
 
 
 def test_gain_compares_trial_by_trial(results):

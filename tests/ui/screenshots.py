@@ -35,7 +35,7 @@ def main(arguments=None):
 def _shoot(browser, url, path, *, width=1280, buttons=(), clip=None):
     page = browser.new_page(viewport={"width": width, "height": 950})
     page.goto(url)
-    page.get_by_role("tab", selected=True).wait_for(timeout=60_000)
+    page.get_by_role("tab", selected=True).first.wait_for(timeout=60_000)
     for label in buttons:
         page.get_by_label(label).first.click()
     page.wait_for_timeout(QUIET_MS)

@@ -6,10 +6,12 @@ import pytest
 from explorer.app import PAGES, slug
 from explorer.state.bounds import PRESETS, BoundsState
 from explorer.state.calibrate import CalibrateState
+from explorer.state.compare import CompareState, run_live
 from explorer.state.composition import CompositionState
 from explorer.state.fit import FitState, run_fit
 from explorer.state.half_normal import PERTURBATION, HalfNormalState
 from explorer.state.renyi import RenyiState
+from explorer.state.solvers import SolversState, run_race
 from explorer.state.spectrum import SpectrumState
 from explorer.state.worst_case import WORST, WorstCaseState
 from explorer.uploads import read_csv
@@ -185,6 +187,46 @@ def test_composition_follows_the_slider_when_it_is_computed(explorer, server):
         np.testing.assert_allclose(explorer.data("composition_curves", column), expected, rtol=1e-12)
 
 
+def test_solvers_race_and_theirs_is_the_librarys_count(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=solvers&n_records=300&dimension=3&sag=0&svrg=0&max_passes=50")
+    page.get_by_role("tab", name="Solvers", selected=True).wait_for(timeout=60_000)
+    explorer.until(lambda: explorer.field("n") == 300)
+    explorer.slider("λ").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    explorer.until(lambda: explorer.field("λ") < 1)
+    page.wait_for_timeout(500)
+    chosen = {"n_records": 300, "dimension": 3, "sag": False, "svrg": False, "max_passes": 50}
+    state = SolversState(l2_reg=explorer.field("λ"), **chosen)
+    most = state.predictions()["Accelerated"]
+    explorer.until(lambda: explorer.data("solvers_marks: Accelerated", "x") == [most])
+    page.get_by_role("button", name="Race", exact=True).click()
+    page.get_by_text("is first with").wait_for(timeout=60_000)
+    page.get_by_text("Did not finish: Gradient descent").wait_for()
+    race = run_race(**state.race_arguments())
+    for name, label in (("newton", "Newton"), ("gradient_descent", "Gradient descent")):
+        expected = race.traces[race.traces["solver"] == label]
+        assert explorer.data(f"solvers_{name}", "evaluations") == expected["evaluations"].tolist()
+        np.testing.assert_allclose(explorer.data(f"solvers_{name}", label), expected["gradient_norm"], rtol=1e-9)
+
+
+def test_compare_reads_at_another_epsilon_and_runs_live(explorer, server):
+    page = explorer.page
+    page.goto(f"{server}/?page=compare&dataset=breast_cancer&live_methods=amp_rdp,output_perturbation&trials=2")
+    page.get_by_role("tab", name="Compare", selected=True).wait_for(timeout=60_000)
+    explorer.slider("ε").focus()
+    page.keyboard.press("ArrowRight")
+    explorer.until(lambda: "epsilon=1.0" in page.url)
+    page.get_by_role("button", name="Run it live").click()
+    page.get_by_text("At ε = 1 on Breast cancer (live trials) the best honest method is").wait_for(timeout=60_000)
+    methods = ["amp_rdp", "output_perturbation"]
+    state = CompareState(dataset="breast_cancer", epsilon=1.0, live_methods=methods, trials=2)
+    expected = 100 * run_live(cells=state.cells()).groupby("method")["accuracy"].mean()[methods].to_numpy()
+    page.get_by_text("Done.").wait_for()
+    np.testing.assert_allclose(explorer.data("compare_live", "accuracy"), expected)
+
+
 def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
     page = explorer.page
     page.goto(f"{server}/?page=spectrum&sampled=0&steps=8")
@@ -198,11 +240,13 @@ def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
     for name, fit in fits.items():
         source, path = f"spectrum_path {name}", fit.path[:, 1]
         explorer.until(lambda s=source, n=name, p=path: np.array_equal(explorer.data(s, n), p))
-        np.testing.assert_allclose(explorer.data("spectrum_noise", name), fit.noise / np.sqrt(np.diag(fit.covariance)))
+        np.testing.assert_allclose(
+            explorer.data("spectrum_noise_curves", name), fit.noise / np.sqrt(np.diag(fit.covariance))
+        )
     page.get_by_text("Prefix sums", exact=True).click()
     end = [np.sqrt(fit.covariance.sum()) for fit in fits.values()]
     sums = [fit.noise.sum() / std for fit, std in zip(fits.values(), end, strict=True)]
-    explorer.until(lambda: np.allclose([explorer.data("spectrum_noise", name)[-1] for name in fits], sums))
+    explorer.until(lambda: np.allclose([explorer.data("spectrum_noise_curves", name)[-1] for name in fits], sums))
 
 
 def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer, server):
@@ -228,8 +272,10 @@ def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer, server):
     page.get_by_text("the proof Refined asks for").wait_for()
     assert explorer.field("f") == pytest.approx(touched["f"], rel=0.02)
     page.get_by_role("button", name="Fit with these").click()
-    page.get_by_role("tab", name="Fit", selected=True).wait_for()
-    explorer.until(lambda: explorer.field("ε") == state.epsilon)
+    page.get_by_role("textbox", name="C", exact=True).wait_for(timeout=60_000)  # of the Fit page alone
+    assert explorer.field("ε") == state.epsilon
+    assert explorer.field("C") == pytest.approx(state.lipschitz)
+    assert explorer.field("λ") == pytest.approx(touched["l2_reg"], rel=0.2)
 
 
 def test_fit_shows_its_draws_and_a_failed_certificate_voids_them(explorer):

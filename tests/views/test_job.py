@@ -116,7 +116,7 @@ def test_a_job_cancelled_when_it_has_finished_shows_nothing(page, monkeypatch):
 def test_dead_worker_is_reported_and_the_next_job_runs(page):
     async def kill():
         await page.started()
-        os.kill(page.runner.job.process.pid, signal.SIGKILL)
+        os.kill(page.runner.job.pid, signal.SIGKILL)
 
     page.drive(count, {"upto": 2, "pause": PATIENCE}, kill)
     assert page.runner.status.object.startswith("It failed: the worker process ended")

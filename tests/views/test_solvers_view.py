@@ -175,3 +175,15 @@ def test_lines_are_those_of_the_chosen(pool):
     assert not view.lines["Newton"].visible
     assert not view.growth_lines["Newton"].visible
     assert all(view.growth_lines[law].visible for law in LAWS)
+
+
+@pytest.mark.parametrize("corner", [0, 1])
+@pytest.mark.parametrize("name", ["n_records", "dimension", "elongation", "l2_reg", "noise_std", "gradient_tol"])
+def test_every_corner_of_the_sliders_is_drawn_and_read_out(pool, name, corner):
+    view = small(pool, **{name: SolversState.param[name].bounds[corner]})
+    state, tau = view.state, view.state.gradient_tol
+    view._show(run_race(**{**state.race_arguments(), "solvers": ["newton"], "max_passes": 10}))
+    assert "nan" not in view.readouts.object
+    assert view.plot.y_range.start < tau < view.plot.y_range.end
+    assert view.plot.x_range.start < state.n_records < view.limit.location < view.plot.x_range.end
+    assert sum(len(source.data["x"]) for source in view.marks.values()) == 3  # Newton's end, and two theorems

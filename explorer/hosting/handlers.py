@@ -1,0 +1,133 @@
+"""What a hosted server answers: the page while there is room, its WebSocket, its components, and how it is."""
+
+import asyncio
+import logging
+import sys
+import time
+
+from bokeh.util.token import get_session_id
+from panel.io.server import ComponentResourceHandler, DocHandler, WSHandler
+from tornado.web import HTTPError, RequestHandler
+
+log = logging.getLogger("explorer.hosting")
+
+UNAVAILABLE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="20">
+<meta name="viewport" content="width=device-width"><title>Objective perturbation explorer</title>
+<body style="font: 18px/1.5 sans-serif; max-width: 34em; margin: 20vh auto; padding: 0 1em">
+<h1 style="font-size: 1.3em">{heading}</h1><p>{text} This page tries again by itself.</p></body></html>
+"""
+FULL = UNAVAILABLE.format(
+    heading="The explorer is full", text="As many people as it has room for are using it at the moment."
+)
+STOPPING = UNAVAILABLE.format(heading="The explorer is restarting", text="It will be back in a moment.")
+
+
+class Condition:
+    """How a server is, shared by its handlers.
+
+    Parameters
+    ----------
+    settings : Settings
+    pool : RemotePool
+    max_sessions : int, of this server
+    """
+
+    def __init__(self, settings, *, pool, max_sessions):
+        self.settings, self.pool, self.max_sessions = settings, pool, max_sessions
+        self.stopping = False
+
+    def refusal(self, context):
+        """The page that a newcomer gets instead of the explorer, or None."""
+        if self.stopping:
+            return STOPPING
+        # Pages that are being built count too: building one takes a while, and others can ask meanwhile.
+        open_or_opening = len(context._sessions) + len(context._pending_sessions)
+        return FULL if open_or_opening >= self.max_sessions else None
+
+
+class PageHandler(DocHandler):
+    """The explorer, or a page that says why not yet."""
+
+    async def get(self, *arguments, **named):
+        refusal = self.settings["condition"].refusal(self.application_context)
+        if refusal is None:
+            await super().get(*arguments, **named)
+            return
+        self.set_status(503)
+        self.set_header("Retry-After", "20")
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("Set-Cookie", "explorer_server=; Path=/; Max-Age=0")  # another server may have room
+        await self.finish(refusal)
+
+
+class SocketHandler(WSHandler):
+    """The connection of a page: from the allowed origins, to the session that its page was made with."""
+
+    last_message = 0.0
+
+    async def prepare(self):
+        # Tornado lets in whatever origin equals the request's own Host, which a site that is not ours can arrange.
+        origin = self.request.headers.get("Origin")
+        if origin is not None and not self.check_origin(origin):
+            raise HTTPError(403)
+        await super().prepare()
+
+    def check_origin(self, origin):
+        return origin.lower() in self.settings["condition"].settings.origins()
+
+    async def _async_open(self, token):
+        # Bokeh would make a session that is gone anew, beside the limit, with models that the page does not know.
+        session = self.application_context._sessions.get(get_session_id(token))
+        if session is None or session.expiration_requested:
+            self.close(4404, "this session has ended; reload the page")
+            return
+        self.last_message = time.monotonic()
+        await super()._async_open(token)
+
+    async def on_message(self, fragment):
+        self.last_message = time.monotonic()
+        if self.receiver is None:  # not opened yet, or refused
+            self.close(4400, "too early")
+            return
+        await super().on_message(fragment)
+
+    def expire(self, limit):
+        """Close the connection, and end its session, if it has been silent for `limit` seconds."""
+        if self.connection is not None and time.monotonic() - self.last_message > limit:
+            self.connection.session.request_expiration()
+            self.close(4408, "nobody was here; reload the page")
+
+
+class ComponentHandler(ComponentResourceHandler):
+    """Files of the components in use; Panel would import any module that a request names."""
+
+    def parse_url_path(self, url_path):
+        if url_path.partition("/")[0] not in sys.modules:
+            raise HTTPError(404)
+        return super().parse_url_path(url_path)
+
+
+class LiveHandler(RequestHandler):
+    """Whether this process answers."""
+
+    def get(self):
+        self.set_header("Cache-Control", "no-store")
+        self.finish({"live": True})
+
+
+class ReadyHandler(RequestHandler):
+    """Whether newcomers are welcome: not while the server stops, nor while the pool is out of reach."""
+
+    async def get(self):
+        condition = self.settings["condition"]
+        state = {"stopping": condition.stopping, "pool": await asyncio.to_thread(condition.pool.ready)}
+        ready = state["pool"] and not condition.stopping
+        self.set_status(200 if ready else 503)
+        self.set_header("Cache-Control", "no-store")
+        await self.finish({"ready": ready, **state})
+
+
+def log_request(handler):
+    """Write what answered a request, how and how fast; nothing of who asked, nor of the address that was asked for."""
+    name, status = type(handler).__name__, handler.get_status()
+    log.info("%s %s %d %.0f ms", handler.request.method, name, status, 1000 * handler.request.request_time())

@@ -1,0 +1,128 @@
+"""One server process of a hosted explorer."""
+
+import asyncio
+import logging
+import math
+import multiprocessing
+import os
+import signal
+import time
+
+from explorer.hosting.logs import write_impersonally
+from explorer.workers import RemotePool, share
+from explorer.workers.jobs import end_with_parent
+
+log = logging.getLogger("explorer.hosting")
+
+CHECK_MILLISECONDS = 5_000
+BODY_BYTES = 64 * 2**10  # of HTTP requests, none of which needs one
+TOKEN_SECONDS = 12 * 3600  # within these a page may connect again; the session it names must still be there
+NOTICE_SECONDS = 1  # what was just asked for is answered, and a proxy can see that nobody is to come
+STOPPING_TEXT = "The explorer is restarting: reload the page in a moment. Its address keeps what you see."
+
+
+def run_server(settings, *, index, pool_address, secret):
+    """Serve until SIGTERM or the end of the parent process, then stop gracefully.
+
+    Parameters
+    ----------
+    settings : Settings
+    index : int, which of the servers this is
+    pool_address : str, where the pool of workers listens
+    secret : str, which signs sessions; the same for all servers
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C too, and asks by SIGTERM
+    write_impersonally()
+    pool = RemotePool(pool_address, authkey=bytes(multiprocessing.current_process().authkey))
+    share(pool)
+    server, condition = build_server(settings, index=index, pool=pool, secret=secret)
+    write_impersonally()  # the libraries are loaded now, and some have set up handlers
+    loop = asyncio.get_event_loop()
+
+    def stop():
+        if not condition.stopping:
+            condition.stopping = True  # at once, so that a second signal changes nothing
+            ending = condition.ending = loop.create_task(end_gracefully(server, condition))
+            ending.add_done_callback(lambda _: loop.stop())
+
+    loop.add_signal_handler(signal.SIGTERM, stop)
+    end_with_parent(lambda: loop.call_soon_threadsafe(stop))
+    server.start()
+    log.info("server %d listens on port %d", index, server.port)
+    server.io_loop.start()
+    os._exit(0)  # threads of sessions must not hold up the end
+
+
+def build_server(settings, *, index, pool, secret):
+    """A Bokeh server with this package's handlers and limits, not yet started, and its Condition."""
+    import bokeh.server.urls as urls
+    import panel as pn
+    from bokeh.server.views.ico_handler import IcoHandler
+    from tornado.ioloop import PeriodicCallback
+
+    from explorer import app
+    from explorer.hosting import handlers
+
+    condition = handlers.Condition(settings, pool=pool, max_sessions=math.ceil(settings.sessions / settings.servers))
+    # No embedding in other sites (autoload.js) and no metadata. Bokeh copies this list at each server's start.
+    urls.per_app_patterns[:] = [(r"/ws", handlers.SocketHandler), (r"/?", handlers.PageHandler)]
+    server = pn.serve(
+        {"/": app.build},
+        port=settings.port + index,
+        address=settings.address,
+        prefix=settings.prefix,
+        title="Objective perturbation explorer",
+        show=False,
+        start=False,
+        verbose=False,
+        extra_patterns=[
+            (r"/healthz", handlers.LiveHandler),
+            (r"/readyz", handlers.ReadyHandler),
+            (r"/components/(.*)", handlers.ComponentHandler),
+        ],
+        websocket_origin=["localhost"],  # SocketHandler compares whole origins instead
+        websocket_max_message_size=settings.message_bytes,
+        http_server_kwargs={"max_body_size": BODY_BYTES},
+        unused_session_lifetime_milliseconds=int(1000 * settings.unused_seconds),
+        check_unused_sessions_milliseconds=int(1000 * min(settings.unused_seconds, CHECK_MILLISECONDS / 1000)),
+        secret_key=secret.encode(),
+        sign_sessions=True,  # nobody can name a session that a server has not made
+        session_token_expiration=TOKEN_SECONDS,
+        include_headers=[],
+        include_cookies=[],
+        log_function=handlers.log_request,
+        condition=condition,
+    )
+    if settings.prefix:  # Bokeh has its icon at the root alone
+        icon = (f"{settings.prefix}/favicon.ico", IcoHandler, {"app": server._tornado})
+        server._tornado.add_handlers(".*", [icon])
+
+    def expire():
+        for connection in list(server._tornado._clients):
+            connection._socket.expire(settings.idle_seconds)
+
+    condition.expire = expire
+    condition.expiry = PeriodicCallback(expire, min(CHECK_MILLISECONDS, 1000 * settings.idle_seconds))
+    server.io_loop.add_callback(condition.expiry.start)
+    return server, condition
+
+
+async def end_gracefully(server, condition):
+    """Take no one in, tell those who are here, let their computations finish for a while, and stop serving."""
+    condition.stopping = True
+    log.info("stopping: %d sessions, %d computations", len(server.get_sessions()), condition.pool.unfinished())
+    condition.pool.close("the server is restarting")
+    for session in server.get_sessions():
+        session.document.add_next_tick_callback(_tell)
+    deadline = time.monotonic() + condition.settings.stop_seconds
+    await asyncio.sleep(NOTICE_SECONDS)
+    while condition.pool.unfinished() and time.monotonic() < deadline:
+        await asyncio.sleep(0.1)
+    server.stop(wait=False)
+
+
+def _tell():
+    import panel as pn
+
+    if pn.state.notifications is not None:
+        pn.state.notifications.warning(STOPPING_TEXT, duration=0)

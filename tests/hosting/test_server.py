@@ -1,0 +1,159 @@
+"""One server with a small page in this process: full and free again, idle, under a path, and its graceful end."""
+
+import asyncio
+import signal
+
+import bokeh.server.urls
+import panel as pn
+import pytest
+from conftest import free_ports, get
+from connection import Page, close_code, receive
+
+from explorer import app
+from explorer.hosting import server as hosting
+from explorer.hosting.settings import Settings
+from explorer.workers import RemotePool
+
+ORIGIN = "http://explorer.example:8080"
+
+
+class IdlePool(RemotePool):
+    """A pool of another process, as long as nobody asks it."""
+
+    def __init__(self, *, running=0):
+        super().__init__("/nowhere/pool", authkey=b"key")
+        self.running = running
+
+    def unfinished(self):
+        return self.running
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Run a coroutine function with a server, its condition and its address, in the loop that serves."""
+    monkeypatch.setattr(app, "build", lambda: pn.pane.Markdown("a small page"))
+    patterns, interrupt = list(bokeh.server.urls.per_app_patterns), signal.getsignal(signal.SIGINT)
+
+    def run(act, pool=None, **settings):
+        async def both():
+            port = free_ports(1)
+            settings_ = Settings(port=port, servers=1, prefix="/explorer", origin=ORIGIN, **settings)
+            server, condition = hosting.build_server(settings_, index=0, pool=pool or IdlePool(), secret="a secret")
+            server.start()
+            try:
+                await act(server, condition, f"http://127.0.0.1:{port}/explorer")
+            finally:
+                if not server._stopped:
+                    server.stop(wait=False)
+
+        asyncio.run(both())
+
+    yield run
+    bokeh.server.urls.per_app_patterns[:] = patterns
+    signal.signal(signal.SIGINT, interrupt)
+    pn.state.kill_all_servers()
+
+
+async def ask(address):
+    return await asyncio.to_thread(get, address)
+
+
+def test_a_full_server_says_so_and_has_room_when_a_page_is_gone(serve):
+    async def act(server, condition, address):
+        page = await Page.fetch(address)
+        socket = await page.connect(origin=ORIGIN)
+        status, headers, text = await ask(f"{address}/")
+        assert (status, headers["Retry-After"]) == (503, "20")
+        assert "The explorer is full" in text
+        assert headers["Set-Cookie"] == "explorer_server=; Path=/; Max-Age=0"
+        socket.close()
+        while server.get_sessions()[0].connection_count:
+            await asyncio.sleep(0.01)
+        await server._tornado.applications["/"]._cleanup_sessions(-1)
+        assert (await ask(f"{address}/"))[0] == 200
+
+    serve(act, sessions=1)
+
+
+def test_a_session_outlives_a_short_loss_of_its_connection(serve):
+    async def act(server, condition, address):
+        page = await Page.fetch(address)
+        for _ in range(2):
+            socket = await page.connect(origin=ORIGIN)
+            assert '"ACK"' in socket.greeting
+            socket.close()
+            await server._tornado._cleanup_sessions()
+        assert len(server.get_sessions()) == 1
+
+    serve(act)
+
+
+def test_a_page_that_nobody_touches_is_let_go(serve):
+    async def act(server, condition, address):
+        page = await Page.fetch(address)
+        socket = await page.connect(origin=ORIGIN)
+        condition.expire()
+        assert server.get_sessions()[0].connection_count == 1
+        for connection in server._tornado._clients:
+            connection._socket.last_message -= 7201
+        condition.expire()
+        assert await close_code(socket) == 4408
+        again = await page.connect(origin=ORIGIN)  # its session is not to be had again
+        assert (again.greeting, again.close_code) == (None, 4404)
+        await server._tornado._cleanup_sessions()
+        assert server.get_sessions() == []
+
+    serve(act)
+
+
+def test_everything_is_under_the_path(serve):
+    async def act(server, condition, address):
+        for path in ("/", "/healthz", "/favicon.ico", "/static/js/bokeh.min.js"):
+            assert (await ask(address + path))[0] == 200, path
+        assert (await ask(f"{address.removesuffix('/explorer')}/healthz"))[0] == 404
+
+    serve(act)
+
+
+def test_tokens_hold_nothing_but_the_session_and_its_query(serve):
+    async def act(server, condition, address):
+        page = await Page.fetch(address, "?page=fit", **{"User-Agent": "Telltale/1", "Cookie": "a=b"})
+        session = server.get_sessions()[0]
+        payload = session.document.session_context.token_payload
+        assert (payload["headers"], payload["cookies"]) == ({}, {})
+        assert payload["arguments"] == {"page": [b"fit"]}
+        assert page.token == session.token
+
+    serve(act)
+
+
+def test_a_stop_is_told_and_waits_for_what_runs(serve):
+    pool = IdlePool(running=1)
+
+    async def act(server, condition, address):
+        socket = await (await Page.fetch(address)).connect(origin=ORIGIN)
+        await socket.write_message('{"msgid": "1", "msgtype": "PULL-DOC-REQ"}')
+        for _ in range(2):
+            await socket.write_message("{}")
+        while "a small page" not in await receive(socket):
+            pass
+        ending = asyncio.create_task(hosting.end_gracefully(server, condition))
+        while "The explorer is restarting" not in await receive(socket):
+            pass
+        status, _, text = await ask(f"{address}/")
+        assert (status, "The explorer is restarting" in text) == (503, True)
+        assert (await ask(f"{address}/readyz"))[0] == 503
+        assert not ending.done()  # a computation is running
+        pool.running = 0
+        await ending
+        assert server._stopped
+
+    serve(act, pool=pool)
+
+
+def test_a_stop_does_not_wait_for_ever(serve):
+    async def act(server, condition, address):
+        await hosting.end_gracefully(server, condition)
+        assert server._stopped
+
+    serve(act, pool=IdlePool(running=1), stop_seconds=0.1)
