@@ -136,8 +136,9 @@ class FitView(PageView):
         self.state.result = None
         self._draw(None)
         self.notes.visible = False
-        self.runner.say("warning", self.state.refusal())
-        self.readouts.show("Press <b>Train</b> to fit with these parameters.", [])
+        refusal = self.state.refusal()
+        self.runner.say("warning", refusal)
+        self.readouts.show("" if refusal else "Press <b>Train</b> to fit with these parameters.", [])
 
     def __panel__(self):
         state = self.state

@@ -43,6 +43,7 @@ class AccuracyPlot:
     def show(self, result, state):
         """Draw the accuracies of a FitResult."""
         self.plot.x_range.end = state.draws + 0.5
+        self.plot.legend.visible = result is not None
         if result is None:
             for source in (self.draws, self.levels):
                 source.data = {name: [] for name in source.data}
@@ -88,6 +89,7 @@ class PlanePlot:
     def show(self, result, state):
         """Draw the records and lines of a FitResult."""
         plane = None if result is None else result.plane
+        self.plot.legend.visible = plane is not None
         for k, source in self.points.items():
             source.data = _columns(None if plane is None else plane.points[plane.points["class"] == k], "x1", "x2")
         ends = [line(theta) for theta in _thetas(result).to_numpy()]
@@ -137,6 +139,7 @@ class TiltPlot:
     def show(self, result, state):
         """Draw the coefficients of a FitResult."""
         plane, thetas = None if result is None else result.plane, _thetas(result)
+        self.plot.legend.visible = plane is not None
         self.draws.data = _columns(thetas, "theta_1", "theta_2")
         known = plane is not None and plane.tilt is not None
         start = np.empty((0, 2)) if plane is None else plane.untilted[None, :2]

@@ -115,8 +115,9 @@ class UploadControl:
         if table is None:
             self.reading.forget()
             return
-        size = f"{table.name}: {len(table.records):,} records, {len(table.columns) - 1} features."
-        self.summary.object = escape(size, quote=False)
+        size = f"{len(table.records):,} records, {len(table.columns) - 1} features"
+        text = f"{table.name}: {size}, in place of {self.state.dataset}."
+        self.summary.object = escape(text, quote=False)
         self.column.param.update(options=list(table.columns), value=column)
         self.reading.request(lambda: _refusal(table, column), self._refuse)
 

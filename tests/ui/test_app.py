@@ -323,7 +323,7 @@ def test_fit_learns_from_a_visitors_file_and_draws_two_features(explorer, server
     np.testing.assert_array_equal(explorer.data("fit_thetas", "theta_2"), expected["theta_2"])
     assert "mine" not in page.url and "upload" not in page.url
     page.get_by_role("button", name="Forget the file").click()
-    page.get_by_text("mine.csv: 80 records, 2 features").wait_for(state="hidden")
+    page.get_by_text("mine.csv: 80 records").wait_for(state="hidden")
     page.get_by_text("Press Train to fit").wait_for()
 
 

@@ -160,7 +160,7 @@ def test_an_upload_is_fitted_and_forgotten(view):
     send(view, CSV)
     state, upload = view.state, view.upload
     assert (state.upload.columns, state.class_column) == (("a", "b", "kind"), "kind")
-    assert "mine.csv: 80 records, 2 features." in upload.summary.object
+    assert "mine.csv: 80 records, 2 features, in place of breast_cancer." in upload.summary.object
     assert upload.known.visible and not upload.refusal.visible
     assert upload.button.value is None  # the text is not kept twice
     drive(view)
