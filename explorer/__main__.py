@@ -3,11 +3,15 @@
 import argparse
 import os
 
-from explorer.hosting.settings import Settings, describe
-
 
 def main(arguments=None):
     """Parse the command line and serve until interrupted."""
+    # One thread of linear algebra per process: many small fits share the machine. Set before numpy is imported.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+    from explorer.hosting.settings import Settings, describe
+
     parser = argparse.ArgumentParser(
         prog="python -m explorer", description="Serve the objective-perturbation explorer."
     )
@@ -31,9 +35,6 @@ def main(arguments=None):
 
         host(settings)
         return
-    # One thread of linear algebra per process: many small fits share the machine. Set before numpy is imported.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
 
     import panel as pn
 

@@ -74,3 +74,9 @@ def test_lower_layers_run_without_panel(package):
 def test_learning_is_imported_without_dask():
     code = "import sys, explorer.learning; print(sorted({'dask', 'distributed'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_command_limits_threads_before_numpy_is_loaded():
+    """OpenBLAS reads how many threads it may have when it is loaded, and at no other time."""
+    code = "import sys, explorer.__main__; sys.exit('numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -30,9 +30,6 @@ def host(settings):
     settings : Settings
     """
     write_impersonally()
-    # One thread of linear algebra per process: many small fits share the machine.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
     stopping = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: stopping.append(number))

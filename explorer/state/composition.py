@@ -8,7 +8,6 @@ import pandas as pd
 import param
 
 from explorer.accounting import (
-    BoundNotApplicable,
     CompositionBound,
     Gaussian,
     GaussianLowerBound,
@@ -22,7 +21,7 @@ from explorer.accounting import (
     profile_losses,
     refined_losses,
 )
-from explorer.state.page import ObjectivePerturbationState
+from explorer.state.page import ObjectivePerturbationState, refusal
 
 RUNS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
 LOWER_BOUND = "Gaussian lower bound"
@@ -114,11 +113,8 @@ class CompositionState(ObjectivePerturbationState):
 
     def refusals(self):
         """Why an analysis does not apply to the current parameters, dict of str by name."""
-        refused = {}
-        try:
-            HockeyStickBound(self.mechanism)
-        except BoundNotApplicable as reason:
-            refused = {"RDP": str(reason), "Hockey-stick": str(reason)}
+        reason = refusal(HockeyStickBound, self.mechanism)
+        refused = {"RDP": reason, "Hockey-stick": reason} if reason else {}
         if self.sampling_rate < 1:
             refused["RDP"] = "no Rényi divergence of a run on a sample is known here: sampling_rate < 1"
         return refused

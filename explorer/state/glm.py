@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import param
 
-from explorer.accounting import BoundNotApplicable, HockeyStickBound, ObjectivePerturbation
+from explorer.accounting import HockeyStickBound, ObjectivePerturbation
 from explorer.accounting.renyi import non_glm_rdp, normal_rdp, objective_perturbation_rdp
 from explorer.learning import LogCosh
 from explorer.learning.densities import log_density, log_hockey_stick
-from explorer.state.page import PageState
+from explorer.state.page import PageState, refusal
 
 GLM, OTHER, LOWEST = ANALYSES = ("GLM", "Not a GLM", "Gaussian lower bound")
 WITHOUT, WITH, RATIO = DENSITIES = ("p(θ|Z)", "p(θ|Z′)", "log-ratio")
@@ -81,11 +81,7 @@ class GLMState(PageState):
 
     def refusal(self):
         """Why neither analysis of the paper applies, or ""."""
-        try:
-            HockeyStickBound(self.mechanism)
-        except BoundNotApplicable as reason:
-            return str(reason)
-        return ""
+        return refusal(HockeyStickBound, self.mechanism)
 
     def divergences(self, dimensions):
         """Renyi divergence of order alpha under each analysis.

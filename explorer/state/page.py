@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import param
 
-from explorer.accounting import ObjectivePerturbation
+from explorer.accounting import BoundNotApplicable, ObjectivePerturbation
 
 
 class PageState(param.Parameterized):
@@ -28,6 +28,11 @@ class PageState(param.Parameterized):
     def script(self):
         """Python that computes the page's numbers with the library alone, str."""
         raise NotImplementedError
+
+    def copy(self):
+        """A state with the same parameters, for work beside the event loop while this one's move."""
+        names = [name for name in self.param if name != "name" and (self.param[name].precedence or 0) >= 0]
+        return type(self)(**{name: getattr(self, name) for name in names})
 
     @classmethod
     def shared(cls):
@@ -106,6 +111,15 @@ class ObjectivePerturbationState(PageState):
             smoothness=self.smoothness,
             monotone_loss=self.monotone_loss,
         )
+
+
+def refusal(bound, mechanism):
+    """Why `bound`, a class of them, does not apply to the mechanism, or ""."""
+    try:
+        bound(mechanism)
+    except BoundNotApplicable as reason:
+        return str(reason)
+    return ""
 
 
 def _text(value):

@@ -9,7 +9,6 @@ import param
 
 from explorer.accounting import (
     AttainedLowerBound,
-    BoundNotApplicable,
     GaussianLowerBound,
     HockeyStickBound,
     RefinedBound,
@@ -20,7 +19,7 @@ from explorer.accounting import (
 from explorer.accounting.attaining_loss import DIRECTIONS
 from explorer.accounting.bound import smallest_epsilon
 from explorer.state.bounds import PRESETS
-from explorer.state.page import ObjectivePerturbationState
+from explorer.state.page import ObjectivePerturbationState, refusal
 
 ADD, REMOVE = DIRECTIONS
 HOCKEY_STICK, REFINED, TIGHT, ATTAINED, GAUSSIAN = NAMES = (
@@ -131,11 +130,7 @@ class WorstCaseState(ObjectivePerturbationState):
 
     def refusal(self):
         """Why the paper's bound does not apply, or ""."""
-        try:
-            HockeyStickBound(self.mechanism)
-        except BoundNotApplicable as reason:
-            return str(reason)
-        return ""
+        return refusal(HockeyStickBound, self.mechanism)
 
     def pieces(self):
         """Where the worst loss is straight and where it bends, from left to right.

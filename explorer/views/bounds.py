@@ -8,7 +8,7 @@ from bokeh.models import ColumnDataSource, Range1d
 from explorer.state.bounds import LOWER_BOUND, LOWER_BOUNDS, BoundsState
 from explorer.views.background import Latest
 from explorer.views.controls import log_slider, switch
-from explorer.views.page import PageView, in_symbols
+from explorer.views.page import PageView, hidden
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
 
@@ -66,7 +66,7 @@ class BoundsView(PageView):
         curves, summary = state.readings(state.names(slow=False))
         self._show(curves, summary)
         if names := state.names(slow=True):
-            frozen = type(state)(**{name: getattr(state, name) for name in ("bounds", *state.shared())})
+            frozen = state.copy()
 
             def complete(slow):
                 later, more = slow
@@ -84,8 +84,7 @@ class BoundsView(PageView):
             line.visible = name not in refused
         self._turn(upright=state.epsilon_upright)
         self.readouts.show(_headline(summary, state) + _split(summary, state), _cards(summary, state))
-        reasons = refused.groupby(refused).groups.items()
-        notes = " ".join(f"Hidden: {', '.join(names)}, because {in_symbols(why)}." for why, names in reasons)
+        notes = " ".join(hidden(refused.to_dict()))
         self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
 

@@ -1,18 +1,15 @@
 """The Calibrate page: the frontiers of noise and regularisation that a privacy budget allows, and the risk there."""
 
-import time
-
 import numpy as np
-import panel as pn
 import panel_material_ui as pmui
 from bokeh.events import Tap
 from bokeh.models import BoxAnnotation, ColumnDataSource, CustomJSTickFormatter, FixedTicker, Label, Range1d
 
 from explorer.state.calibrate import ACCOUNTANTS, CHUNKS, F_RANGE, LEAST, PARTS, POINT, CalibrateState
-from explorer.views.background import Latest
+from explorer.views.background import Pieces
 from explorer.views.controls import choice, log_slider, switch
 from explorer.views.page import PageView
-from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, in_session, redraw, stroke
+from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, rounded
 
 INTRODUCTION = r"""
@@ -28,7 +25,6 @@ nL\left(\tfrac{\tau}{\lambda} + \sigma_{\text{out}}\sqrt{d}\right) + \frac{d \si
 \frac{\lambda}{4} R^2, \qquad R = \lVert\theta^{\ast}\rVert$$
 """
 
-TURN_SECONDS = 0.2  # what is known is drawn this often while the rest is computed
 FASTEST_FIRST = ("Hockey-stick", "Refined", "RDP", "Kifer et al. 2012")  # and the slow one on its own
 DECADES = 5  # of lambda in the picture
 RISKS = (0.95, 4.0)  # of the least risk, what its picture shows
@@ -56,7 +52,7 @@ class CalibrateView(PageView):
 
     def __init__(self, state=None, *, fit=None, **params):
         self.state, self.fit = state or self.state_type(), fit
-        self.known = {}  # parts by (name, part), all of them of the current parameters
+        self.parts = Pieces(self._show, lines=2)  # by (name, part); the slow ones in a line of their own
         self.points, self.best = (
             ColumnDataSource({column: [] for column in MARKS}, name=f"calibrate_{name}") for name in ("points", "best")
         )
@@ -98,12 +94,8 @@ class CalibrateView(PageView):
             description="To the least risk: move f to the star of the chosen proof.",
             on_click=lambda _: self.state.go_to_least(),
         )
-        self.quick, self.slow = Latest(), Latest()
         self.state.param.watch(self._draw, self.state.shared())
-        self._loaded = not in_session()
         self._draw()
-        if not self._loaded:  # what finishes before the browser has the page can be lost on the way there (panel 1.9)
-            pn.state.onload(self._start)
 
     def set_projector(self, on):
         """As for every page, and the labels inside the plots."""
@@ -113,50 +105,22 @@ class CalibrateView(PageView):
             for label in picture.labels:
                 label.text_font_size = "22px" if on else "15px"
 
-    def _start(self):
-        self._loaded = True
-        self._draw()
-
-    def stop(self):
-        """Compute no more than what is being computed."""
-        self.known = {}
-        for latest in (self.quick, self.slow):
-            latest.forget()
-
     def _draw(self, *events):
         """Keep the parts that the parameters which moved do not enter, draw them, and compute the others."""
-        state, kept = self.state, self.known
-        self.stop()
+        state, kept = self.state, self.parts.known
         moved = {event.name for event in events}
-        self.known = {key: value for key, value in kept.items() if events and not moved & state.needs(key[1])}
+        kept = {key: value for key, value in kept.items() if events and not moved & state.needs(key[1])}
+        self.parts.restart(kept)
         self._show()
-        if not self._loaded:
-            return
-        frozen = type(state)(**{name: getattr(state, name) for name in state.shared()})
-        missing = [(name, part) for name in state.names() for part in PARTS if (name, part) not in self.known]
+        missing = [(name, part) for name in state.names() for part in PARTS if (name, part) not in kept]
         quick = [key for key in missing if key[0] in FASTEST_FIRST]
         quick.sort(key=lambda key: (key[1] != POINT, FASTEST_FIRST.index(key[0])))
-        self._compute(frozen, self.quick, quick)
-        self._compute(frozen, self.slow, [key for key in missing if key[0] not in FASTEST_FIRST])
-
-    def _compute(self, state, latest, pending):
-        """Ask for some of the pending parts, and when they are shown for the rest; a newer request ends this."""
-        if not pending:
-            return
-        known = self.known
-
-        def show(parts):
-            if self.known is not known:  # the parameters moved between the computation and the document's lock
-                return
-            known.update(parts)
-            self._show()
-            self._compute(state, latest, pending[len(parts) :])
-
-        latest.request(lambda: _some(state, pending), show)
+        slow = [key for key in missing if key[0] not in FASTEST_FIRST]
+        self.parts.compute(state.copy().part, quick, slow)
 
     def _show(self):
         """Draw what is known; a curve when all of it is."""
-        state, known = self.state, self.known
+        state, known = self.state, self.parts.known
         self.curves = {
             name: state.curve(name, known)
             for name in state.names()
@@ -196,8 +160,6 @@ class CalibrateView(PageView):
 
     def __panel__(self):
         state = self.state
-        if in_session():
-            pn.state.on_session_destroyed(lambda _: self.stop())
         lipschitz = log_slider(state, "lipschitz")
         lipschitz[1].width = 165  # for all digits of √2
         controls = pmui.Column(
@@ -285,16 +247,6 @@ class _Picture:
         self.labels[1].update(
             **{"text_align": "left", "x_offset": 6} if f < 10 else {"text_align": "right", "x_offset": -6}
         )
-
-
-def _some(state, pending):
-    """The first of the pending parts, as many as there is time for, dict by (name, part); at least one."""
-    end, parts = time.monotonic() + TURN_SECONDS, {}
-    for name, part in pending:
-        parts[name, part] = state.part(name, part)
-        if time.monotonic() > end:
-            break
-    return parts
 
 
 def _marks(summary, state, which, gaussian):

@@ -3,13 +3,12 @@
 import time
 
 import numpy as np
-import panel as pn
 import panel_material_ui as pmui
 from bokeh.models import Band, ColumnDataSource, FixedTicker, HoverTool, Range1d
 
 from explorer.state.compare import ABOUT, LABELS, NAMES, QUESTIONS, CompareState, part_done, run_live, signed
 from explorer.study import EPSILONS, METHODS
-from explorer.views.controls import choice, choices, number_field, step_slider, switch
+from explorer.views.controls import choice, choices, labelled_field, step_slider, switch
 from explorer.views.job import JobRunner
 from explorer.views.page import PageView
 from explorer.views.plotting import add_curve, add_mark, curve_figure, on_document, redraw, stroke
@@ -218,8 +217,8 @@ class CompareView(PageView):
             pmui.Typography("Fit some of it now", variant="subtitle1"),
             choices(state, "live_methods"),
             switch(state, "all_epsilons"),
-            _field(state, "trials"),
-            _field(state, "first_trial"),
+            labelled_field(state, "trials"),
+            labelled_field(state, "first_trial"),
             self.plan,
             pmui.Row(self.runner.buttons, forget),
             self.runner.progress,
@@ -390,8 +389,3 @@ def _live_cards(state):
             other = stored.loc[row.method]
             detail += f"; stored: {_percent(other['accuracy'])}, {_trials(other)}"
         yield Card(f"Live: {row.label}", _percent(row.accuracy), detail, stroke(row.label).color)
-
-
-def _field(state, name):
-    label = pmui.Typography(state.param[name].label, variant="body2", margin=(20, 0, 0, 10))
-    return pmui.Row(label, pn.layout.HSpacer(), number_field(state, name), sizing_mode="stretch_width")

@@ -1,9 +1,6 @@
 """The Composition page: what k runs on the same data cost, by Renyi divergences and by privacy loss distributions."""
 
-import time
-
 import numpy as np
-import panel as pn
 import panel_material_ui as pmui
 from bokeh.models import (
     Band,
@@ -16,10 +13,10 @@ from bokeh.models import (
 )
 
 from explorer.state.composition import COMPOSED, LOWER_BOUND, SLOW, CompositionState
-from explorer.views.background import Latest
+from explorer.views.background import Pieces
 from explorer.views.controls import log_slider, switch
-from explorer.views.page import PageView, symbol
-from explorer.views.plotting import add_curve, add_mark, curve_figure, in_session, redraw, stroke
+from explorer.views.page import PageView, hidden
+from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
 
 INTRODUCTION = r"""
@@ -32,7 +29,6 @@ $$\delta_k(\varepsilon) = \mathbb{E}\bigl[1 - e^{\varepsilon - (\omega_1 + \dots
 """
 
 FLOOR = -12.0  # log10 delta at the foot of the plot
-TURN_SECONDS = 0.2  # what is known is drawn this often while the rest is computed
 ALL = ("RDP", *COMPOSED, LOWER_BOUND)
 TICKS = np.log10(np.outer(10.0 ** np.arange(-9, 7), [1, 2, 5])).ravel()
 
@@ -51,7 +47,8 @@ class CompositionView(PageView):
 
     def __init__(self, state=None, **params):
         self.state = state or self.state_type()
-        self.known, self.refused = {}, {}  # readings by (name, k), and reasons by name
+        self.readings = Pieces(self._show, lines=2)  # by (name, k); the slow ones in a line of their own
+        self.refused = {}  # reasons by name
         self.source = ColumnDataSource(self._columns(), name="composition_curves")
         plot = curve_figure(
             name="composition",
@@ -86,52 +83,22 @@ class CompositionView(PageView):
         super().__init__(plot, **params)
         self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="composition_notes")
         self.progress = pmui.LinearProgress(value=0, variant="determinate", visible=False, sizing_mode="stretch_width")
-        self.quick, self.slow = Latest(), Latest()
         self.state.param.watch(self._draw, self.state.shared())
-        self._loaded = not in_session()
         self._draw()
-        if not self._loaded:  # what finishes before the browser has the page can be lost on the way there (panel 1.9)
-            pn.state.onload(self._start)
-
-    def _start(self):
-        self._loaded = True
-        self._draw()
-
-    def stop(self):
-        """Compute no more than what is being computed."""
-        self.known = {}
-        for latest in (self.quick, self.slow):
-            latest.forget()
 
     def _draw(self, *_):
         """Forget every number, then compute those of the current parameters: the chosen k and the ends first."""
         state = self.state
-        frozen = type(state)(**{name: getattr(state, name) for name in state.shared()})
-        self.stop()
+        frozen = state.copy()
+        self.readings.restart()
         self.refused = frozen.refusals()
         runs = frozen.runs()
         runs = dict.fromkeys((frozen.uses, runs[0], runs[-1], *runs))
         names = [name for name in frozen.names() if name not in self.refused]
         self._show()
-        if not self._loaded:
-            return
-        for latest, chosen in ((self.quick, {*names} - {SLOW}), (self.slow, {*names} & {SLOW})):
-            self._compute(frozen, latest, [(name, k) for k in runs for name in names if name in chosen])
-
-    def _compute(self, state, latest, pending):
-        """Ask for some of the pending readings, and when they are shown for the rest; a newer request ends this."""
-        if not pending:
-            return
-        known = self.known
-
-        def show(readings):
-            if self.known is not known:  # the parameters moved between the computation and the document's lock
-                return
-            known.update(readings)
-            self._show()
-            self._compute(state, latest, pending[len(readings) :])
-
-        latest.request(lambda: _some(state, pending), show)
+        pending = [(name, k) for k in runs for name in names]
+        quick, slow = ([key for key in pending if (key[0] == SLOW) == is_slow] for is_slow in (False, True))
+        self.readings.compute(frozen.reading, quick, slow)
 
     def _columns(self):
         """Columns of the plot: log10 of what is upright, nan where it is not known."""
@@ -139,7 +106,7 @@ class CompositionView(PageView):
         runs = state.runs()
         columns = {"k": np.array(runs, float)}
         for name in ALL:
-            readings = [self.known.get((name, k)) for k in runs]
+            readings = [self.readings.known.get((name, k)) for k in runs]
             low, high = (np.array([_height(r, state.delta_upright, end) for r in readings]) for end in (0, 1))
             columns[name] = low if name == LOWER_BOUND else high
             columns[f"{name} low"] = high if name == LOWER_BOUND else np.where(np.isnan(low), high, low)
@@ -156,14 +123,11 @@ class CompositionView(PageView):
                 drawn[name].visible = name in shown
         self.mark.location = state.uses
         self._upright(shown)
-        done, total = len(self.known), len(shown) * len(state.runs())
+        known = self.readings.known
+        done, total = len(known), len(shown) * len(state.runs())
         self.progress.param.update(value=int(100 * done / total), visible=done < total)
-        self.readouts.show(_headline(self.known, state), _cards(self.known, self.refused, state))
-        notes = [
-            f"Hidden: {', '.join(name for name, why in self.refused.items() if why == reason)}, "
-            f"because {_in_symbols(reason)}."
-            for reason in dict.fromkeys(self.refused.values())
-        ]
+        self.readouts.show(_headline(known, state), _cards(known, self.refused, state))
+        notes = hidden(self.refused)
         if done < total:
             notes.append(f"Computing: {done} of {total} points are there.")
         self.notes.param.update(object=" ".join(notes), visible=bool(notes))
@@ -192,8 +156,6 @@ class CompositionView(PageView):
 
     def __panel__(self):
         state = self.state
-        if in_session():
-            pn.state.on_session_destroyed(lambda _: self.stop())
         controls = pmui.Column(
             self.preset_buttons(),
             *(log_slider(state, name) for name in ("uses", "sampling_rate")),
@@ -208,28 +170,12 @@ class CompositionView(PageView):
         return self.arrange(controls, self.progress, self.notes)
 
 
-def _some(state, pending):
-    """The first of the pending readings, as many as there is time for, dict by (name, k); at least one."""
-    end, readings = time.monotonic() + TURN_SECONDS, {}
-    for name, k in pending:
-        readings[name, k] = state.reading(name, k)
-        if time.monotonic() > end:
-            break
-    return readings
-
-
 def _height(reading, delta_upright, end):
     """Where the low (0) or high (1) end of a reading is drawn, log10 of epsilon or of delta; nan for none."""
     if reading is None or (not delta_upright and reading[end] == 0):
         return np.nan
     height = reading[2 + end] if delta_upright else np.log10(reading[end])
     return height if np.isfinite(height) else np.nan
-
-
-def _in_symbols(reason):
-    for name in ("l2_reg", "smoothness", "sampling_rate"):
-        reason = reason.replace(name, symbol(CompositionState, name))
-    return reason
 
 
 def _spoken(name, reading, state):

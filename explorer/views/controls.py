@@ -171,6 +171,12 @@ def number_field(state, name):
     return field
 
 
+def labelled_field(state, name):
+    """A field for the exact value after the parameter's label, for a number that no slider suits."""
+    label = pmui.Typography(state.param[name].label, variant="body1", margin=(20, 10))
+    return pmui.Row(label, pn.layout.HSpacer(), number_field(state, name), sizing_mode="stretch_width")
+
+
 def _rounded(value):
     """Three significant digits: what a hand on a slider means."""
     return float(f"{value:.3g}")

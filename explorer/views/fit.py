@@ -2,11 +2,10 @@
 
 from html import escape
 
-import panel as pn
 import panel_material_ui as pmui
 
 from explorer.state.fit import ACCURACY, CERTIFICATE, SECTIONS, TWO_FEATURES, FitState, run_fit
-from explorer.views.controls import choice, log_slider, number_field, switch
+from explorer.views.controls import choice, labelled_field, log_slider, switch
 from explorer.views.exports import picture_buttons
 from explorer.views.fit_plots import (
     HOLDS,
@@ -142,7 +141,6 @@ class FitView(PageView):
 
     def __panel__(self):
         state = self.state
-        seed_label = pmui.Typography(state.param.seed.label, variant="body1", margin=(20, 10))
         controls = pmui.Column(
             choice(state, "dataset"),
             self.upload.pane,
@@ -155,7 +153,7 @@ class FitView(PageView):
             pmui.Divider(sizing_mode="stretch_width"),
             pmui.Column(choice(state, "accountant"), margin=(12, 0, 0, 0), sizing_mode="stretch_width"),
             *(log_slider(state, name) for name in ("gradient_tol", "output_noise_std", "f", "l2_reg", "clip_norm")),
-            pmui.Row(seed_label, pn.layout.HSpacer(), number_field(state, "seed"), sizing_mode="stretch_width"),
+            labelled_field(state, "seed"),
             sizing_mode="stretch_width",
         )
         return self.arrange(controls, self.runner.status, self.notes, picture=self._sections())

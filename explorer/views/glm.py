@@ -1,13 +1,12 @@
 """The GLM bug page: divergence against dimension with and without linear structure, and two exact densities."""
 
 import numpy as np
-import panel as pn
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
 from explorer.state.glm import ANALYSES, DENSITIES, DIMENSIONS, GLM, LOWEST, OTHER, RATIO, WITH, WITHOUT, GLMState
 from explorer.views.background import Latest
-from explorer.views.controls import log_slider, number_field
+from explorer.views.controls import labelled_field, log_slider
 from explorer.views.page import PageView, in_symbols
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
@@ -104,7 +103,7 @@ class GLMView(PageView):
         self.notes.param.update(object=note, visible=bool(refusal))
         self.source.data = {name: np.full(len(DIMENSIONS), np.nan) for name in ("d", *ANALYSES)}
         self.readouts.show("Computing …", [])
-        frozen = GLMState(**{name: getattr(state, name) for name in state.shared()})
+        frozen = state.copy()
         self.slow.request(lambda: (frozen.curves(), *frozen.readouts()), lambda results: self._show(*results))
         for pane in self.panes:
             redraw(pane)
@@ -130,13 +129,12 @@ class GLMView(PageView):
 
     def __panel__(self):
         state = self.state
-        label = pmui.Typography(state.param.dimension.label, variant="body1", margin=(20, 10))
         controls = pmui.Column(
             self.preset_buttons(),
             *(log_slider(state, name) for name in ("noise_std", "l2_reg", "x", "y")),
             pmui.Divider(sizing_mode="stretch_width"),
             *(log_slider(state, name) for name in ("alpha", "epsilon")),
-            pmui.Row(label, pn.layout.HSpacer(), number_field(state, "dimension"), sizing_mode="stretch_width"),
+            labelled_field(state, "dimension"),
             sizing_mode="stretch_width",
         )
         return self.arrange(controls, self.notes, *self.panes[1:])

@@ -63,7 +63,7 @@ class PageView(pn.viewable.Viewer):
         )
 
     def arrange(self, controls, *below, picture=None):
-        """The whole page; on a narrow screen the two columns become one.
+        """The whole page, in two columns.
 
         Parameters
         ----------
@@ -75,14 +75,18 @@ class PageView(pn.viewable.Viewer):
         picture = pmui.Column(
             self.pane if picture is None else picture, *below, self.readouts, tools, sizing_mode="stretch_width"
         )
-        columns = pmui.Grid(
-            pmui.Grid(controls, size={"xs": 12, "md": 4, "xl": 3}),
-            pmui.Grid(picture, size={"xs": 12, "md": 8, "xl": 9}),
-            container=True,
-            spacing=3,
-            sizing_mode="stretch_width",
-        )
-        return pmui.Column(self.words, columns, sizing_mode="stretch_width")
+        return pmui.Column(self.words, columns(controls, picture), sizing_mode="stretch_width")
+
+
+def columns(controls, picture):
+    """Controls left and what they move right; on a narrow screen one below the other."""
+    return pmui.Grid(
+        pmui.Grid(controls, size={"xs": 12, "md": 4, "xl": 3}),
+        pmui.Grid(picture, size={"xs": 12, "md": 8, "xl": 9}),
+        container=True,
+        spacing=3,
+        sizing_mode="stretch_width",
+    )
 
 
 def symbol(state, name):
@@ -92,7 +96,17 @@ def symbol(state, name):
 
 def in_symbols(reason):
     """The text of a refusal with the symbols of the parameters that it names."""
-    return reason.replace("l2_reg", "λ").replace("smoothness", "β")
+    for name, letter in {"l2_reg": "λ", "smoothness": "β", "sampling_rate": "q"}.items():
+        reason = reason.replace(name, letter)
+    return reason
+
+
+def hidden(refused):
+    """Which curves are not drawn and why: a list of sentences, one for each reason in a dict of them by curve."""
+    return [
+        f"Hidden: {', '.join(name for name, why in refused.items() if why == reason)}, because {in_symbols(reason)}."
+        for reason in dict.fromkeys(refused.values())
+    ]
 
 
 def _shown(value):

@@ -7,7 +7,7 @@ from bokeh.models import ColumnDataSource, Range1d
 from explorer.state.renyi import DP_SGD, NAMES, NORMAL, PROOFS, RenyiState
 from explorer.views.background import Latest
 from explorer.views.controls import log_slider, switch
-from explorer.views.page import PageView
+from explorer.views.page import PageView, hidden
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, rounded
 
@@ -105,7 +105,7 @@ class RenyiView(PageView):
             return
         self.known = None, None, None
         self._show()
-        frozen = RenyiState(**{name: getattr(state, name) for name in state.shared()})
+        frozen = state.copy()
         self.slow.request(
             lambda: (frozen.curves([DP_SGD])[DP_SGD].to_numpy(), frozen.leap()),
             lambda result: self._learn(wanted, *result),
@@ -139,8 +139,7 @@ class RenyiView(PageView):
             low, high = np.floor(np.nanmin(decades)), np.ceil(np.nanmax(decades))
             self.plot.y_range.update(start=10.0**low, end=10.0 ** (high + LEGEND_ROOM * (high - low)))
         self.readouts.show(_headline(summary, state) + _leap(leap, state), _cards(summary, state))
-        reasons = refused.groupby(refused).groups.items()
-        notes = " ".join(f"Hidden: {', '.join(names)}, because {_in_symbols(why)}." for why, names in reasons)
+        notes = " ".join(hidden(refused.to_dict()))
         self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
 
@@ -163,10 +162,6 @@ class RenyiView(PageView):
 
 def _nowhere():
     return {"alpha": [], "epsilon": []}
-
-
-def _in_symbols(reason):
-    return reason.replace("l2_reg", "λ").replace("smoothness", "β")
 
 
 def _headline(summary, state):

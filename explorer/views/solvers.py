@@ -18,9 +18,9 @@ from explorer.state.solvers import (
     run_race,
 )
 from explorer.views.background import Latest
-from explorer.views.controls import log_slider, number_field, switch
+from explorer.views.controls import labelled_field, log_slider, switch
 from explorer.views.job import JobRunner
-from explorer.views.page import PageView
+from explorer.views.page import PageView, columns
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, Readouts, power_of_ten
 
@@ -211,8 +211,7 @@ class SolversView(PageView):
         self.threshold.location, self.limit.location = state.gradient_tol, limit
         self.plot.x_range.update(start=state.n_records / 1.5, end=2 * limit)
         self._draw({}, "Press <b>Race</b> to run them. Each starts at zero.", [1e3])
-        frozen = type(state)(**{name: getattr(state, name) for name in state.shared()})
-        self.slow.request(frozen.predictions, self._predict)
+        self.slow.request(state.copy().predictions, self._predict)
 
     def _predict(self, predicted):
         self.predicted = predicted
@@ -258,13 +257,12 @@ class SolversView(PageView):
 
     def __panel__(self):
         state = self.state
-        label = pmui.Typography(state.param.seed.label, variant="body1", margin=(20, 10))
         controls = pmui.Column(
             self.preset_buttons(),
             *(log_slider(state, name) for name in ("n_records", "dimension", "elongation", "l2_reg", "noise_std")),
             pmui.Divider(sizing_mode="stretch_width"),
             *(log_slider(state, name) for name in ("gradient_tol", "max_passes")),
-            pmui.Row(label, pn.layout.HSpacer(), number_field(state, "seed"), sizing_mode="stretch_width"),
+            labelled_field(state, "seed"),
             pmui.FlexBox(*(switch(state, name) for name in NAMES)),
             self.runner.buttons,
             self.runner.progress,
@@ -279,13 +277,7 @@ class SolversView(PageView):
         picture = pmui.Column(
             self.panes[1], self.growth_runner.status, self.growth_readouts, sizing_mode="stretch_width"
         )
-        growth = pmui.Grid(
-            pmui.Grid(further, size={"xs": 12, "md": 4, "xl": 3}),
-            pmui.Grid(picture, size={"xs": 12, "md": 8, "xl": 9}),
-            container=True,
-            spacing=3,
-            sizing_mode="stretch_width",
-        )
+        growth = columns(further, picture)
         race = self.arrange(controls, pmui.Typography(CAPTION, variant="body2"), self.runner.status)
         return pmui.Column(race, self.growth_words, growth, sizing_mode="stretch_width")
 

@@ -10,9 +10,9 @@ from bokeh.plotting.contour import contour_data
 
 from explorer.state.spectrum import FRESH, LEARNERS, ONCE, TREE, SpectrumState, landscape, minimum, window
 from explorer.views.background import Latest
-from explorer.views.controls import log_slider, number_field, switch
-from explorer.views.page import PageView, in_symbols
-from explorer.views.plotting import MARK, add_curve, add_heat_maps, curve_figure, in_session, redraw, stroke
+from explorer.views.controls import labelled_field, log_slider, switch
+from explorer.views.page import PageView, hidden
+from explorer.views.plotting import MARK, add_curve, add_heat_maps, curve_figure, redraw, stroke
 from explorer.views.readouts import Card
 
 INTRODUCTION = r"""
@@ -56,13 +56,6 @@ class SpectrumView(PageView):
         self.slow = Latest()
         self.state.param.watch(self._fit, self.state.names_of_fits)
         self.state.param.watch(self._draw, ["prefix_sums", "absolute"])
-        self._loaded = not in_session()
-        self._fit()
-        if not self._loaded:  # what finishes before the browser has the page can be lost on the way there (panel 1.9)
-            pn.state.onload(self._start)
-
-    def _start(self):
-        self._loaded = True
         self._fit()
 
     def set_projector(self, on):
@@ -141,9 +134,7 @@ class SpectrumView(PageView):
         state = self.state
         self.fits, self.refused = {}, {}
         self._clear()
-        if not self._loaded:
-            return
-        frozen = SpectrumState(**{name: getattr(state, name) for name in state.shared()})
+        frozen = state.copy()
         self.slow.request(lambda: _fitted(frozen), lambda results: self._show(*results))
 
     def _clear(self):
@@ -172,7 +163,7 @@ class SpectrumView(PageView):
             sizes[-1] = 16
             columns = {"theta_1": fit.path[:, 0], name: fit.path[:, 1], "step": np.arange(count), "size": sizes}
             self.paths[name].data = columns
-        notes = [f"Hidden: {name}, because {in_symbols(reason)}." for name, reason in refused.items()]
+        notes = hidden(refused)
         outside = [name for name, fit in fits.items() if not _inside(fit.path, where)]
         if outside:
             notes.append(f"Partly outside the picture: {', '.join(outside)}.")
@@ -256,7 +247,6 @@ class SpectrumView(PageView):
 
     def __panel__(self):
         state = self.state
-        seed_label = pmui.Typography(state.param.seed.label, variant="body1", margin=(20, 10))
         controls = pmui.Column(
             self.preset_buttons(),
             *(log_slider(state, name) for name in ("steps", "epsilon", "delta")),
@@ -265,7 +255,7 @@ class SpectrumView(PageView):
             pmui.FlexBox(switch(state, "prefix_sums"), switch(state, "absolute")),
             pmui.Divider(sizing_mode="stretch_width"),
             *(log_slider(state, name) for name in ("learning_rate", "l2_reg")),
-            pmui.Row(seed_label, pn.layout.HSpacer(), number_field(state, "seed"), sizing_mode="stretch_width"),
+            labelled_field(state, "seed"),
             sizing_mode="stretch_width",
         )
         pair = [pmui.Grid(pane, size={"xs": 12, "xl": 6}) for pane in self.panes[1:]]

@@ -121,7 +121,7 @@ class WorstCaseView(PageView):
         note = f"{HOCKEY_STICK} does not apply, because {in_symbols(refusal)}. The other bounds need only λ > 0."
         self.notes.param.update(object=note, visible=bool(refusal))
         self.readouts.show("Looking for the loss that leaks most …", [])
-        frozen = WorstCaseState(**{name: getattr(state, name) for name in state.shared()})
+        frozen = state.copy()
         self.slow.request(
             lambda: (frozen.curves(), frozen.bends(), frozen.summary(), frozen.pieces()),
             lambda found: self._complete(*found),

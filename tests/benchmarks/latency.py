@@ -3,14 +3,12 @@
 python -m tests.benchmarks.latency
 """
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 from playwright.sync_api import sync_playwright
 
-PORT, PRESSES = 5193, 60
+from tests.ui.conftest import FLAGS, chromium_path, serve
+
+PRESSES = 60
 WATCH = """() => {
     window.times = {pressed: 0, fast: [], slow: []}
     document.addEventListener('keydown', () => { window.times.pressed = performance.now() }, true)
@@ -25,26 +23,20 @@ WATCH = """() => {
 
 def main():
     """Print the median and the 95th percentile for the curves that follow the hand, and for those that come after."""
-    command = [sys.executable, "-m", "explorer", "--port", str(PORT)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as playwright:
-        try:
-            server.stdout.readline()  # the address: it listens now
-            path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-            page = browser.new_page(viewport={"width": 1280, "height": 950})
-            page.goto(f"http://localhost:{PORT}")
-            slider = page.get_by_role("slider").first
-            slider.wait_for(timeout=60_000)
-            page.wait_for_timeout(3000)
-            page.evaluate(WATCH)
-            slider.focus()
-            for i in range(PRESSES):
-                page.keyboard.press("ArrowRight" if i % 2 else "ArrowLeft")
-                page.wait_for_timeout(700)
-            times = page.evaluate("() => window.times")
-            browser.close()
-        finally:
-            server.terminate()
+    with serve() as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 950})
+        page.goto(f"{address}/?page=bounds")
+        slider = page.get_by_role("slider").first
+        slider.wait_for(timeout=60_000)
+        page.wait_for_timeout(3000)
+        page.evaluate(WATCH)
+        slider.focus()
+        for i in range(PRESSES):
+            page.keyboard.press("ArrowRight" if i % 2 else "ArrowLeft")
+            page.wait_for_timeout(700)
+        times = page.evaluate("() => window.times")
+        browser.close()
     for name, target in (("fast", "median 60, p95 120"), ("slow", "300")):
         median, high = np.percentile(times[name] or [np.inf], [50, 95])
         print(f"{name} curves  {len(times[name]):3d} times  median {median:6.1f} ms  p95 {high:6.1f} ms  ({target} ms)")

@@ -9,9 +9,12 @@ import sys
 import time
 import urllib.request
 from contextlib import contextmanager
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import sync_playwright
+
+from explorer.app import slug
 
 FLAGS = [
     "--no-sandbox",
@@ -77,12 +80,17 @@ class Explorer:
     """A browser page on the app, and what it has drawn."""
 
     def __init__(self, page, address):
-        self.page, self.requests, self.errors = page, [], []
+        self.page, self.address, self.requests, self.errors = page, address, [], []
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
         page.goto(f"{address}/?page=bounds")
         self.slider("σ").wait_for(timeout=60_000)
+
+    def open(self, name, **query):
+        """Open the named page by a link that holds these parameters."""
+        self.page.goto(f"{self.address}/?{urlencode({'page': slug(name), **query})}")
+        self.page.get_by_role("tab", name=name, exact=True, selected=True).wait_for(timeout=60_000)
 
     def slider(self, symbol):
         """The slider on the open page whose label starts with the parameter's symbol."""

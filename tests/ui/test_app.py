@@ -99,15 +99,14 @@ def test_the_start_page_leads_to_every_page_by_keyboard(explorer, server):
         page.get_by_role("tab", name="Start").click()
 
 
-def test_a_link_restores_the_page(explorer, server):
+def test_a_link_restores_the_page(explorer):
     page = explorer.page
     explorer.slider("λ").focus()
     page.keyboard.press("ArrowRight")
     page.get_by_text("ε upright").click()
     explorer.until(lambda: "epsilon_upright=1" in page.url and "l2_reg" in page.url)
     shown = explorer.field("λ"), page.url
-    page.goto(f"{server}/?page=fit&epsilon=2.0&seed=7")
-    page.get_by_role("tab", name="Fit", selected=True).wait_for(timeout=60_000)
+    explorer.open("Fit", epsilon=2.0, seed=7)
     explorer.until(lambda: explorer.field("ε") == 2)
     page.goto(shown[1])
     explorer.slider("σ").wait_for(timeout=60_000)
@@ -118,9 +117,8 @@ def test_a_link_restores_the_page(explorer, server):
     assert axis == "ε"
 
 
-def test_half_normal_moves_its_start_with_l2_reg(explorer, server):
-    explorer.page.goto(f"{server}/?page=half-normal&l2_reg=3.0")
-    explorer.page.get_by_role("tab", name="Half-normal", selected=True).wait_for(timeout=60_000)
+def test_half_normal_moves_its_start_with_l2_reg(explorer):
+    explorer.open("Half-normal", l2_reg=3.0)
     explorer.until(lambda: explorer.field("λ") == 3)
     explorer.slider("λ").focus()
     for _ in range(5):
@@ -153,10 +151,9 @@ def test_numbers_and_pictures_to_take_along(explorer):
         assert download.value.path().read_bytes().startswith(start)
 
 
-def test_renyi_page_draws_and_reads_its_state(explorer, server):
+def test_renyi_page_draws_and_reads_its_state(explorer):
     page = explorer.page
-    page.goto(f"{server}/?page=renyi&alpha_max=300.0")
-    page.get_by_role("tab", name="Rényi", selected=True).wait_for(timeout=60_000)
+    explorer.open("Rényi", alpha_max=300.0)
     for symbol in ("σ", "α", "T"):
         before = explorer.field(symbol)
         explorer.slider(symbol).focus()
@@ -174,9 +171,8 @@ def test_renyi_page_draws_and_reads_its_state(explorer, server):
     page.get_by_text(f"At α = {state.alpha:g} the best proof here").wait_for()
 
 
-def test_composition_follows_the_slider_when_it_is_computed(explorer, server):
-    explorer.page.goto(f"{server}/?page=composition&uses=20")
-    explorer.page.get_by_role("tab", name="Composition", selected=True).wait_for(timeout=60_000)
+def test_composition_follows_the_slider_when_it_is_computed(explorer):
+    explorer.open("Composition", uses=20)
     explorer.slider("λ").focus()
     explorer.page.keyboard.press("ArrowRight")
     explorer.until(lambda: explorer.field("λ") > 10)
@@ -188,10 +184,9 @@ def test_composition_follows_the_slider_when_it_is_computed(explorer, server):
         np.testing.assert_allclose(explorer.data("composition_curves", column), expected, rtol=1e-12)
 
 
-def test_solvers_race_and_theirs_is_the_librarys_count(explorer, server):
+def test_solvers_race_and_theirs_is_the_librarys_count(explorer):
     page = explorer.page
-    page.goto(f"{server}/?page=solvers&n_records=300&dimension=3&sag=0&svrg=0&max_passes=50")
-    page.get_by_role("tab", name="Solvers", selected=True).wait_for(timeout=60_000)
+    explorer.open("Solvers", n_records=300, dimension=3, sag=0, svrg=0, max_passes=50)
     explorer.until(lambda: explorer.field("n") == 300)
     explorer.slider("λ").focus()
     for _ in range(3):
@@ -212,10 +207,9 @@ def test_solvers_race_and_theirs_is_the_librarys_count(explorer, server):
         np.testing.assert_allclose(explorer.data(f"solvers_{name}", label), expected["gradient_norm"], rtol=1e-9)
 
 
-def test_compare_reads_at_another_epsilon_and_runs_live(explorer, server):
+def test_compare_reads_at_another_epsilon_and_runs_live(explorer):
     page = explorer.page
-    page.goto(f"{server}/?page=compare&dataset=breast_cancer&live_methods=amp_rdp,output_perturbation&trials=2")
-    page.get_by_role("tab", name="Compare", selected=True).wait_for(timeout=60_000)
+    explorer.open("Compare", dataset="breast_cancer", live_methods="amp_rdp,output_perturbation", trials=2)
     explorer.slider("ε").focus()
     page.keyboard.press("ArrowRight")
     explorer.until(lambda: "epsilon=1.0" in page.url)
@@ -228,10 +222,9 @@ def test_compare_reads_at_another_epsilon_and_runs_live(explorer, server):
     np.testing.assert_allclose(explorer.data("compare_live", "accuracy"), expected)
 
 
-def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
+def test_spectrum_draws_the_fits_of_its_slider(explorer):
     page = explorer.page
-    page.goto(f"{server}/?page=spectrum&sampled=0&steps=8")
-    page.get_by_role("tab", name="Spectrum", selected=True).wait_for(timeout=60_000)
+    explorer.open("Spectrum", sampled=0, steps=8)
     explorer.slider("ε").focus()
     for _ in range(5):
         page.keyboard.press("ArrowRight")
@@ -256,10 +249,9 @@ def test_spectrum_draws_the_fits_of_its_slider(explorer, server):
     explorer.until(lambda: np.allclose([explorer.data("spectrum_noise_curves", name)[-1] for name in shown], sums))
 
 
-def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer, server):
+def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer):
     page = explorer.page
-    page.goto(f"{server}/?page=calibrate&epsilon=2.0")
-    page.get_by_role("tab", name="Calibrate", selected=True).wait_for(timeout=60_000)
+    explorer.open("Calibrate", epsilon=2.0)
     explorer.until(lambda: explorer.field("ε") == 2)
     explorer.slider("ε").focus()
     page.keyboard.press("ArrowRight")
@@ -305,10 +297,10 @@ def test_fit_shows_its_draws_and_a_failed_certificate_voids_them(explorer):
     page.get_by_text("20 of 20 draws released nothing").wait_for()
 
 
-def test_fit_learns_from_a_visitors_file_and_draws_two_features(explorer, server):
+def test_fit_learns_from_a_visitors_file_and_draws_two_features(explorer):
     page = explorer.page
-    page.goto(f"{server}/?page=fit&section=Two+features&draws=5")
-    page.get_by_role("tab", name="Two features", selected=True).wait_for(timeout=60_000)
+    explorer.open("Fit", section="Two features", draws=5)
+    page.get_by_role("tab", name="Two features", selected=True).wait_for()
     content = "\n".join(["a,b,kind", *(f"{i % 13},{i % 7},{'xy'[i % 2]}" for i in range(80))]).encode()
     drop = page.locator("input[type=file]")
     drop.set_input_files({"name": "mine.csv", "mimeType": "text/csv", "buffer": content + b"\n1,2"})
@@ -340,10 +332,9 @@ def test_projector_and_dark_mode_draw_large(explorer):
     explorer.until(lambda: size() == pytest.approx(25.2))
 
 
-def test_worst_case_loss_follows_the_slider_and_the_direction(explorer, server):
+def test_worst_case_loss_follows_the_slider_and_the_direction(explorer):
     page = explorer.page
-    page.goto(f"{server}/?page=worst-case&direction=add")
-    page.get_by_role("tab", name="Worst case", selected=True).wait_for(timeout=60_000)
+    explorer.open("Worst case", direction="add")
     explorer.slider("β").focus()
     page.keyboard.press("ArrowLeft")
     explorer.until(lambda: explorer.field("β") < 1)

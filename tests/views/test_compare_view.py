@@ -9,6 +9,7 @@ from explorer.state.compare import LABELS, CompareState, Results
 from explorer.study import EPSILONS, run_cells, summarise
 from explorer.views import CompareView
 from explorer.workers import WorkerPool
+from tests.views.beside import run_beside
 
 METHODS = ["amp_rdp", "output_perturbation", "non_private"]
 PATIENCE = 120
@@ -78,14 +79,8 @@ def test_without_a_table_it_says_so_and_draws_the_papers_values():
 
 
 def drive(view, act=lambda: asyncio.sleep(0)):
-    """Run the view's live run and `act`, a coroutine function, beside it, as a page's event loop does."""
-
-    async def both():
-        running = asyncio.create_task(view.run())
-        await act()
-        await asyncio.wait_for(running, PATIENCE)
-
-    asyncio.run(both())
+    """Run the view's live run and `act`, a coroutine function, beside it."""
+    run_beside(view.run(), act, seconds=PATIENCE)
 
 
 def test_live_trials_are_drawn_and_repeat_the_stored_ones(results):

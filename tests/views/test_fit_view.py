@@ -10,6 +10,7 @@ from explorer import uploads
 from explorer.state.fit import CERTIFICATE, FitState, run_fit
 from explorer.views import FitView, fit
 from explorer.workers import WorkerPool
+from tests.views.beside import run_beside
 
 PATIENCE = 60
 CSV = "\n".join(["a,b,kind", *(f"{i % 13},{i % 7},{'xy'[i % 2]}" for i in range(80))]).encode()
@@ -26,14 +27,8 @@ def slow_fit(*, report, **arguments):
 
 
 def drive(view, act=lambda: asyncio.sleep(0)):
-    """Run the view's fit and `act`, a coroutine function, beside it, as a page's event loop does."""
-
-    async def both():
-        running = asyncio.create_task(view.run())
-        await act()
-        await asyncio.wait_for(running, PATIENCE)
-
-    asyncio.run(both())
+    """Run the view's fit and `act`, a coroutine function, beside it."""
+    run_beside(view.run(), act, seconds=PATIENCE)
     assert view.runner.job is None
 
 

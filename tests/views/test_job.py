@@ -9,6 +9,7 @@ import pytest
 
 from explorer.views.job import JobRunner
 from explorer.workers import WorkerPool
+from tests.views.beside import run_beside
 
 PATIENCE = 60
 
@@ -37,15 +38,9 @@ class Page:
         return messages[-1] / 10
 
     def drive(self, function, arguments, act=lambda: asyncio.sleep(0)):
-        """Run the job and `act`, a coroutine function, beside it, as a page's event loop does."""
-
-        async def both():
-            work = self.runner.run(function, arguments, show=self.shown.append, follow=self.follow)
-            running = asyncio.create_task(work)
-            await act()
-            await asyncio.wait_for(running, PATIENCE)
-
-        asyncio.run(both())
+        """Run the job and `act`, a coroutine function, beside it."""
+        work = self.runner.run(function, arguments, show=self.shown.append, follow=self.follow)
+        run_beside(work, act, seconds=PATIENCE)
         runner = self.runner
         assert (runner.run_button.disabled, runner.cancel_button.disabled) == (False, True)
         assert (runner.progress.visible, runner.job) == (False, None)

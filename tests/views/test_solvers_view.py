@@ -10,6 +10,7 @@ from explorer.learning.solvers import SOLVERS
 from explorer.state.solvers import LAWS, NAMES, SIZES, SolversState, run_growth, run_race
 from explorer.views import SolversView, solvers
 from explorer.workers import WorkerPool
+from tests.views.beside import run_beside
 
 PATIENCE = 300
 
@@ -43,14 +44,8 @@ def shown(marks, kind):
 
 
 def raced(view, act):
-    """Run the view's race and `act`, a coroutine function, beside it, as a page's event loop does."""
-
-    async def both():
-        running = asyncio.create_task(view.run())
-        await act(view)
-        await asyncio.wait_for(running, PATIENCE)
-
-    asyncio.run(both())
+    """Run the view's race and `act`, a coroutine function of the view, beside it."""
+    run_beside(view.run(), lambda: act(view), seconds=PATIENCE)
 
 
 async def wait(view):
