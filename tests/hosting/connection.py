@@ -39,6 +39,12 @@ async def receive(socket):
     return await asyncio.wait_for(socket.read_message(), PATIENCE)
 
 
+def announce(socket, size):
+    """Send no more of a text message than the head of its frame, which says how long it will be, in bytes."""
+    text, masked = 0x81, 0x80
+    socket.protocol.stream.write(bytes([text, masked | 127]) + size.to_bytes(8, "big") + bytes(4))
+
+
 async def close_code(socket):
     """Read until the server closes the connection, and say why it did."""
     while await receive(socket) is not None:

@@ -5,9 +5,9 @@ import os
 import signal
 
 import pytest
-from work import PATIENCE, fail, first_message, gone, sleep, square, until
+from work import PATIENCE, fail, first_message, gone, sleep, square, stop, until
 
-from explorer.workers import JobCancelled, PoolFull, PoolLost, RemotePool, WorkerDied, WorkerPool, serve_pool
+from explorer.workers import PoolFull, PoolLost, RemotePool, WorkerDied, WorkerPool, serve_pool
 
 SPAWN = multiprocessing.get_context("spawn")
 KEY = b"a key of the test"
@@ -73,15 +73,10 @@ def test_the_bounds_hold_across_servers(broker, client):
     with pytest.raises(PoolFull, match="the worker pool is full"):
         other.submit(square, x=1).result(PATIENCE)
     pid = first_message(mine[0])
-    mine[0].cancel()
+    stop(mine[0])
     assert theirs.result(PATIENCE) == 4
-    with pytest.raises(JobCancelled):
-        mine[0].result(PATIENCE)
     until(lambda: gone(pid))
-    for job in mine[1:]:
-        job.cancel()
-        with pytest.raises(JobCancelled):
-            job.result(PATIENCE)
+    stop(*mine[1:])
 
 
 def test_a_dead_worker_is_its_own_session_s_error(broker, client):
@@ -93,7 +88,7 @@ def test_a_dead_worker_is_its_own_session_s_error(broker, client):
         job.result(PATIENCE)
     assert client.submit(square, x=3).result(PATIENCE) == 9
     assert not other.done()
-    other.cancel()
+    stop(other)
 
 
 def test_a_server_that_dies_takes_its_jobs_along(broker, client):

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from work import PATIENCE, fail, fail_unreadably, first_message, sleep, square, stamp, until
+from work import PATIENCE, fail, fail_unreadably, first_message, sleep, square, stamp, stop, until
 
-from explorer.workers import JobCancelled, JobTimedOut, PoolFull, WorkerDied, WorkerPool, shared_pool
+from explorer.workers import JobTimedOut, PoolFull, WorkerDied, WorkerPool, shared_pool
 from explorer.workers.pool import fair_order
 
 
@@ -39,9 +39,7 @@ def test_cancel_stops_the_process(pool):
     job = pool.submit(sleep)
     pid = first_message(job)
     assert pid == job.pid
-    job.cancel()
-    with pytest.raises(JobCancelled):
-        job.result(PATIENCE)
+    stop(job)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
@@ -53,7 +51,7 @@ def test_dead_worker_is_an_error_and_others_notice_nothing(pool):
     with pytest.raises(WorkerDied, match="run it again"):
         job.result(PATIENCE)
     assert not other.done()
-    other.cancel()
+    stop(other)
     assert pool.submit(square, x=3).result(PATIENCE) == 9
 
 
@@ -61,11 +59,7 @@ def test_full_pool_refuses_and_recovers(pool):
     jobs = [pool.submit(sleep) for _ in range(5)]
     with pytest.raises(PoolFull, match="the worker pool is full"):
         pool.submit(square, x=1).result(PATIENCE)
-    for job in jobs:
-        job.cancel()
-    for job in jobs:
-        with pytest.raises(JobCancelled):
-            job.result(PATIENCE)
+    stop(*jobs)
     assert pool.submit(square, x=2).result(PATIENCE) == 4
 
 
@@ -78,10 +72,7 @@ def test_a_session_has_its_limit_and_others_keep_theirs(pool):
     assert (greedy[2].ahead, modest.ahead) == (1, 0)  # later, and yet first: the other session runs two
     greedy[0].cancel()
     modest.result(PATIENCE)
-    for job in greedy:
-        job.cancel()
-    with pytest.raises(JobCancelled):
-        greedy[2].result(PATIENCE)
+    stop(*greedy)
 
 
 def test_a_job_that_takes_too_long_is_stopped():

@@ -3,6 +3,8 @@
 import os
 import time
 
+from explorer.workers import JobCancelled
+
 PATIENCE = 60  # seconds; generous, since starting a process on a busy machine can take a few
 
 
@@ -46,6 +48,17 @@ def until(condition):
 def first_message(job):
     until(lambda: job.messages or job.done())
     return job.messages.popleft()
+
+
+def stop(*jobs):
+    """Cancel the jobs, and wait until each has ended and has made room."""
+    for job in jobs:
+        job.cancel()
+    for job in jobs:
+        try:
+            raise AssertionError(f"finished with {job.result(PATIENCE)!r}")
+        except JobCancelled:
+            pass
 
 
 def gone(pid):
