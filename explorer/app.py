@@ -66,7 +66,8 @@ class Session:
     def __init__(self):
         self.states = {name: view.state_type() for name, view in PAGES.items()}
         self.views = {}
-        self._rooms = {name: pmui.Column("Opening …", sizing_mode="stretch_width") for name in (START, *PAGES)}
+        # Bokeh's columns: one of Material's loses what is put in while the browser makes it (panel-material-ui 0.16).
+        self._rooms = {name: pn.Column("Opening …", sizing_mode="stretch_width") for name in (START, *PAGES)}
         self.tabs = pmui.Tabs(
             *self._rooms.items(),
             name="pages",

@@ -6,6 +6,8 @@ from urllib.parse import urlencode
 import panel as pn
 from bokeh.models import CustomJS, Div
 
+from explorer.views.plotting import on_document
+
 QUIET_SECONDS = 0.3  # browsers refuse to rewrite the address at every event of a slider
 
 _REWRITE = "window.history.replaceState(null, '', window.location.pathname + cb_obj.tags[0])"
@@ -44,9 +46,10 @@ class Address:
             return list(query)
         if page not in self.states:
             return [f"page={page[:40]}"]
-        self.tabs.active = list(self.states).index(page)
         state = self.states[page]
-        return list(query) if state is None else state.from_query(query)
+        refused = list(query) if state is None else state.from_query(query)
+        self.tabs.active = list(self.states).index(page)  # a page is made when it is opened, now with its parameters
+        return refused
 
     def query(self):
         """The query of the open page, dict of text by name."""
@@ -64,7 +67,7 @@ class Address:
 
     def _write(self):
         text = "?" + urlencode(self.query())
-        pn.state.execute(lambda: self._text.update(tags=[text]), schedule=True)
+        on_document(lambda: self._text.update(tags=[text]))
 
 
 def query_of_session():

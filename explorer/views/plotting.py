@@ -229,8 +229,17 @@ def session_name():
 
 
 def on_document(update):
-    """Run `update`, which changes Bokeh models, under the document's lock: what a coroutine has to do."""
-    pn.state.execute(update, schedule=in_session())
+    """Run `update`, which changes Bokeh models, under the document's lock: what a coroutine has to do.
+
+    Its changes are sent together and in their turn: not held, they can overtake the message, still queued in Panel
+    (1.9), that brings the very models to a page.
+    """
+
+    def held():
+        with pn.io.hold():
+            update()
+
+    pn.state.execute(held, schedule=in_session())
 
 
 def redraw(pane):
