@@ -146,7 +146,8 @@ class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
 
     Notes
     -----
-    The noise is a floating-point approximation of a Gaussian; see Mironov 2012 for what its low bits can reveal.
+    The noise is a floating-point approximation of a Gaussian; `explorer.learning.noise` says what its low bits can
+    reveal (Mironov 2012; Jin et al. 2022), and what a known seed does.
 
     References: Redberg, Koskela, Wang 2023, Algorithm 1; Iyengar et al. 2019.
 

@@ -231,6 +231,10 @@ class DPFTRLClassifier(PrivateLinearClassifier, _TreeAggregationLearner):
     ------
     ValueError for parameters out of range.
 
+    Notes
+    -----
+    The noise is drawn in floating point: `explorer.learning.noise` says what its low bits can reveal.
+
     References: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021, Algorithm 1 with tree restarts (there one record is
     replaced by a zero gradient); Honaker 2015; Smith & Thakurta 2013.
 

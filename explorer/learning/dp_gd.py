@@ -93,6 +93,10 @@ class DPGDClassifier(PrivateLinearClassifier, _FullBatchDescent):
     ------
     As `DPSGDClassifier`.
 
+    Notes
+    -----
+    The noise is drawn in floating point: `explorer.learning.noise` says what its low bits can reveal.
+
     References: Song, Chaudhuri, Sarwate 2013; Balle, Wang 2018 for the calibration.
 
     Examples

@@ -200,7 +200,8 @@ class DPSGDClassifier(PrivateLinearClassifier, _PoissonSampledDescent):
     Notes
     -----
     The number of records is taken for public. Batches cut from a shuffled pass over the data, as in most software, are
-    not Poisson samples, and the numbers computed for those do not hold for them.
+    not Poisson samples, and the numbers computed for those do not hold for them. The noise is drawn in floating point:
+    `explorer.learning.noise` says what its low bits can reveal.
 
     References: Abadi et al. 2016; Mironov, Talwar, Zhang 2019.
 

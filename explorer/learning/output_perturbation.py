@@ -150,6 +150,10 @@ class OutputPerturbationClassifier(PrivateLinearClassifier, _OutputPerturbationL
     NoReleaseError if gradient_tol lies below what floating point can verify: nothing is released, no attribute is set.
     ValueError for parameters out of range.
 
+    Notes
+    -----
+    The noise is drawn in floating point: `explorer.learning.noise` says what its low bits can reveal.
+
     References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 1; Balle & Wang 2018.
 
     Examples

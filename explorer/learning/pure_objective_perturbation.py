@@ -137,8 +137,8 @@ class PureObjectivePerturbationClassifier(PrivateLinearClassifier, _PureObjectiv
 
     Notes
     -----
-    The proof is in `explorer.accounting.pure`. The noise is drawn in floating point; see Mironov 2012 for what its low
-    bits can reveal.
+    The proof is in `explorer.accounting.pure`. The noise is drawn in floating point; `explorer.learning.noise` says
+    what its low bits can reveal.
 
     References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 2.
 

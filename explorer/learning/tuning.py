@@ -147,7 +147,7 @@ class HonestSelection(_Selection):
     Notes
     -----
     How often a fit ran is secret, and so is how long the whole took. A callback of the estimator sees what is not
-    private here.
+    private here. The noise of the scores is drawn in floating point, as `explorer.learning.noise` warns.
 
     References: Papernot, Steinke 2022; `explorer.accounting.selection` for the bounds.
 
