@@ -98,6 +98,7 @@ class Session:
         # What a control changes before the browser has reported the page complete can be lost on the way back
         # (panel 1.9), and hidden controls cannot be touched.
         def loaded():
+            _send_at_once()
             self.tabs.styles = {"visibility": "visible"}
             if refused and pn.state.notifications is not None:
                 text = f"The link's {', '.join(refused)} cannot be; the usual value is used."
@@ -138,6 +139,13 @@ class Session:
         self._page.theme_config = {"typography": {"fontSize": 17 if on else 14}}
         for view in self.views.values():
             view.set_projector(on)
+
+
+def _send_at_once():
+    """Have small messages sent when they are written, not when the browser has acknowledged the last: 40 ms sooner."""
+    if in_session():
+        for connection in pn.state.curdoc.session_context.session._subscribed_connections:
+            connection._socket.set_nodelay(True)
 
 
 def build():

@@ -1,5 +1,6 @@
 """The Bounds page: what delta each analysis of objective perturbation grants at each epsilon."""
 
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -95,17 +96,14 @@ class BoundsState(ObjectivePerturbationState):
 
     def proofs(self, names=None):
         """Bounds by name for the current mechanism, and the reason by name where a theorem does not apply."""
-        granted, refused = {}, {}
-        for name in self.bounds if names is None else names:
-            try:
-                granted[name] = self.bounds[name](self.mechanism)
-            except BoundNotApplicable as reason:
-                refused[name] = str(reason)
-        return granted, refused
+        names = list(self.bounds) if names is None else names
+        found = {name: _proof(self.bounds[name], self.mechanism) for name in names}
+        refused = {name: proof for name, proof in found.items() if isinstance(proof, str)}
+        return {name: proof for name, proof in found.items() if name not in refused}, refused
 
     def axis(self):
         """The epsilons of the curves, ndarray (POINTS,)."""
-        return np.linspace(0, self.epsilon_max, POINTS)
+        return _axis(self.epsilon_max)
 
     def curves(self, names=None):
         """log10 delta of the named bounds, or all, over the epsilon axis.
@@ -114,7 +112,9 @@ class BoundsState(ObjectivePerturbationState):
         -------
         DataFrame of POINTS rows: "epsilon" and one column per bound, nan throughout where it does not apply
         """
-        return self.readings(names)[0]
+        names, mechanism = list(self.bounds) if names is None else names, self.mechanism
+        columns = {name: _curve(self.bounds[name], mechanism, self.epsilon_max) for name in names}
+        return pd.DataFrame({"epsilon": self.axis(), **columns})
 
     def summary(self, names=None):
         """The named bounds, or all, at the chosen delta and epsilon.
@@ -124,25 +124,21 @@ class BoundsState(ObjectivePerturbationState):
         DataFrame indexed by bound: "epsilon" at delta, "ratio" to the Gaussian lower bound's, "log10_delta" at epsilon,
         and "refusal", why a bound does not apply (then the numbers are nan) or ""
         """
-        return self.readings(names)[1]
+        return self.readings(self.curves(names))[1]
 
-    def readings(self, names=None):
-        """`curves` and `summary` together."""
-        names = list(self.bounds) if names is None else list(names)
-        granted, refused = self.proofs(names)
-        axis, columns, rows = self.axis(), {}, {}
-        for name in names:
-            columns[name], epsilon, log10_delta = np.nan, np.nan, np.nan
-            if name in granted:
-                log_delta = granted[name].log_delta(np.append(axis, self.epsilon)) / np.log(10)
-                columns[name], log10_delta = log_delta[:-1], float(log_delta[-1])
-                epsilon = self._epsilon(name, granted[name], log_delta[:-1])
-            rows[name] = {"epsilon": epsilon, "log10_delta": log10_delta, "refusal": refused.get(name, "")}
+    def readings(self, curves):
+        """`curves`, which `curves` gave for the current parameters, and the `summary` of the bounds that it has."""
+        at = {"epsilon_max": self.epsilon_max, "epsilon": self.epsilon, "delta": self.delta}
+        names, mechanism = [name for name in curves if name != "epsilon"], self.mechanism
+        rows = {
+            name: _row(self.bounds[name], mechanism, slow=name in SLOW, lower=name in LOWER_BOUNDS, **at)
+            for name in names
+        }
         table = pd.DataFrame.from_dict(rows, orient="index")
         known = rows[LOWER_BOUND]["epsilon"] if LOWER_BOUND in rows else None
         lowest = float(GaussianLowerBound(self.mechanism).epsilon(self.delta)) if known is None else known
         table.insert(1, "ratio", table["epsilon"] / lowest if lowest > 0 else np.nan)
-        return pd.DataFrame({"epsilon": axis, **columns}), table
+        return curves, table
 
     def split(self, summary=None):
         """What epsilon at the chosen delta is made of, for the two proofs of the paper that have such parts.
@@ -169,7 +165,7 @@ class BoundsState(ObjectivePerturbationState):
 
     def tables(self):
         """The curves, and the readouts."""
-        curves, summary = self.readings()
+        curves, summary = self.readings(self.curves())
         return dict(zip(self.table_names, (curves, summary.rename_axis("bound").reset_index()), strict=True))
 
     def script(self):
@@ -187,18 +183,62 @@ class BoundsState(ObjectivePerturbationState):
             delta=self.delta,
         )
 
-    def _epsilon(self, name, bound, log10_delta):
-        """epsilon at delta. A slow bound is asked along the curve that is there, three times in all instead of a dozen:
-        what is returned is still an epsilon at which it was asked, on the safe side and within 1e-5 of the axis."""
-        if name not in SLOW or not log10_delta[0] > np.log10(self.delta) >= log10_delta[-1]:
-            return float(bound.epsilon(self.delta))
-        epsilon = self.axis()
-        for _ in range(2):
-            i = int(np.argmax(log10_delta <= np.log10(self.delta)))
-            epsilon = np.linspace(epsilon[i - 1], epsilon[i], 65)
-            log10_delta = bound.log_delta(epsilon) / np.log(10)
-        i = int(np.argmax(log10_delta <= np.log10(self.delta)))
-        return float(epsilon[i - 1] if name in LOWER_BOUNDS else epsilon[i])
+
+def _axis(epsilon_max):
+    return np.linspace(0, epsilon_max, POINTS)
+
+
+# What all sessions of a process share: a class moves the same sliders over the same positions.
+
+
+@lru_cache(maxsize=1024)
+def _proof(bound, mechanism):
+    """The bound of the mechanism, or the reason, str, why it does not apply."""
+    try:
+        return bound(mechanism)
+    except BoundNotApplicable as reason:
+        return str(reason)
+
+
+@lru_cache(maxsize=4096)
+def _curve(bound, mechanism, epsilon_max):
+    """log10 delta over the axis, ndarray (POINTS,); nan where the bound does not apply."""
+    proof = _proof(bound, mechanism)
+    curve = np.full(POINTS, np.nan) if isinstance(proof, str) else proof.log_delta(_axis(epsilon_max)) / np.log(10)
+    curve.setflags(write=False)
+    return curve
+
+
+@lru_cache(maxsize=4096)
+def _row(bound, mechanism, *, epsilon_max, epsilon, delta, slow, lower):
+    """The bound's row of the summary, but for the ratio; a dict that nobody changes."""
+    proof = _proof(bound, mechanism)
+    if isinstance(proof, str):
+        return {"epsilon": np.nan, "log10_delta": np.nan, "refusal": proof}
+    at_delta = None
+    if slow:
+        at_delta = _epsilon_along(
+            _curve(bound, mechanism, epsilon_max), proof, epsilon_max=epsilon_max, delta=delta, lower=lower
+        )
+    at_delta = float(proof.epsilon(delta)) if at_delta is None else at_delta
+    return {"epsilon": at_delta, "log10_delta": float(proof.log_delta(epsilon)) / np.log(10), "refusal": ""}
+
+
+def _epsilon_along(log10_delta, proof, *, epsilon_max, delta, lower):
+    """epsilon at delta of a bound that is slow to ask, sought along its curve; None where that does not cross delta.
+
+    It is asked three times in all instead of a dozen: what is returned is still an epsilon at which it was asked, on
+    the safe side and within 1e-5 of the axis.
+    """
+    target, epsilon = np.log10(delta), _axis(epsilon_max)
+    if not log10_delta[0] > target >= log10_delta[-1]:
+        return None
+    for _ in range(2):
+        i = int(np.argmax(log10_delta <= target))
+        epsilon = np.linspace(epsilon[i - 1], epsilon[i], 65)
+        log10_delta = proof.log_delta(epsilon) / np.log(10)
+    i = int(np.argmax(log10_delta <= target))
+    return float(epsilon[i - 1] if lower else epsilon[i])
 
 
 _SCRIPT = """\

@@ -11,6 +11,28 @@ QUIET_SECONDS = 0.05  # a hand that moves a slider asks again sooner than that
 TURN_SECONDS = 0.2  # pieces that are known are shown this often while the rest is computed
 
 
+class Soon:
+    """Runs what was asked for last in the document's next turn: after what a hand is waiting for has been sent.
+
+    Without an event loop, as in a script, it runs at once.
+    """
+
+    def __init__(self):
+        self._wanted = None
+
+    def request(self, update):
+        """Call update() soon, and no earlier request that has not run yet."""
+        waiting, self._wanted = self._wanted is not None, update
+        if not in_session():
+            self._run()
+        elif not waiting:
+            on_document(self._run)
+
+    def _run(self):
+        update, self._wanted = self._wanted, None
+        update()
+
+
 class Latest:
     """Runs work in a thread, one piece at a time, and drops whatever a newer request has overtaken.
 

@@ -6,7 +6,7 @@ import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
 from explorer.state.bounds import LOWER_BOUND, LOWER_BOUNDS, BoundsState
-from explorer.views.background import Latest
+from explorer.views.background import Latest, Soon
 from explorer.views.controls import log_slider, switch
 from explorer.views.page import PageView, hidden
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
@@ -57,36 +57,48 @@ class BoundsView(PageView):
         plot.legend.click_policy = "hide"
         super().__init__(plot, **params)
         self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="bounds_notes")
-        self.slow = Latest()
+        self.soon, self.slow = Soon(), Latest()
         self.state.param.watch(self._draw, self.state.shared())
         self._draw()
 
     def _draw(self, *_):
+        """The curves that follow the hand at once, what is read from them next, and the other curves as they come."""
         state = self.state
-        curves, summary = state.readings(state.names(slow=False))
-        self._show(curves, summary)
+        curves = state.curves(state.names(slow=False))
+        self._show_curves(curves)
+        self.soon.request(lambda: self._read(curves))
+
+    def _read(self, curves):
+        state = self.state
+        _, summary = state.readings(curves)
+        self._show_readouts(summary)
         if names := state.names(slow=True):
             frozen = state.copy()
 
             def complete(slow):
                 later, more = slow
-                self._show(curves.join(later[names]), pd.concat([summary, more]))
+                self._show_curves(curves.join(later[names]))
+                self._show_readouts(pd.concat([summary, more]))
 
-            self.slow.request(lambda: frozen.readings(names), complete)
+            self.slow.request(lambda: frozen.readings(frozen.curves(names)), complete)
 
-    def _show(self, curves, summary):
-        """Draw what there is; the bounds that are not in `summary` are still being computed."""
+    def _show_curves(self, curves):
+        """Draw what there is; the others are still being computed."""
         state = self.state
         nothing = np.full(len(curves), np.nan)
         self.source.data = {name: np.asarray(curves.get(name, nothing)) for name in ("epsilon", *state.bounds)}
-        refused = summary["refusal"][summary["refusal"] != ""]
+        _, refused = state.proofs()
         for name, line in self.lines.items():
             line.visible = name not in refused
         self._turn(upright=state.epsilon_upright)
-        self.readouts.show(_headline(summary, state) + _split(summary, state), _cards(summary, state))
-        notes = " ".join(hidden(refused.to_dict()))
+        notes = " ".join(hidden(refused))
         self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
+
+    def _show_readouts(self, summary):
+        """Say what there is; the bounds that are not in `summary` are still being computed."""
+        state = self.state
+        self.readouts.show(_headline(summary, state) + _split(summary, state), _cards(summary, state))
 
     def _turn(self, *, upright):
         """Put epsilon on one axis and log10 delta on the other."""

@@ -59,7 +59,8 @@ def log_slider(state, name):
         if not linking:
             linking = True
             try:
-                setattr(state, name, kind(np.clip(scale.value(event.new), *parameter.bounds)))
+                with pn.io.hold():  # what changes with the parameter goes to the browser in one message
+                    setattr(state, name, kind(np.clip(scale.value(event.new), *parameter.bounds)))
             finally:
                 linking = False
 

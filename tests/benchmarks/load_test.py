@@ -1,0 +1,157 @@
+"""A class on one machine: what fifty hands on sliders wait for while fits run, and what visitors leave in memory.
+
+python -m tests.benchmarks.load_test [--seconds 60] [--sessions 50] [--fits 4] [--visitors 200]
+
+On this machine alone: the host as `make host` starts it, nginx in front of it where there is one, and visitors that
+speak the pages' protocol. Each moves σ on the Bounds page twice a second, at its own moments; the time is from its event
+to the last message of the answer, which has the curves, the readouts and the slider's text. A browser's own drawing is
+not in it; tests.benchmarks.latency measures that.
+"""
+
+import argparse
+import asyncio
+import random
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from tests.hosting.conftest import Host, Proxy
+from tests.hosting.connection import Document, Page
+
+PERIOD = 0.5  # seconds between two moves of a hand
+AT_ONCE = 8  # visitors who open a page at the same moment
+POSITIONS = 200  # of a slider
+SERVERS = 2
+
+
+@contextmanager
+def hosted():
+    """A host, behind nginx if there is one; gives the address of the page, and the host."""
+    nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+    with tempfile.TemporaryDirectory() as name:
+        folder, proxy = Path(name), None
+        if nginx is not None:
+            proxy = Proxy(nginx, folder)
+        # Without nginx only one server is visited: hence the one.
+        servers = 1 if proxy is None else SERVERS
+        host = Host(folder, servers=servers, unused_seconds=5, **({} if proxy is None else {"origin": proxy.address}))
+        try:
+            if proxy is not None:
+                proxy.start(host)
+            yield host.address if proxy is None else proxy.address, host, servers
+        finally:
+            if proxy is not None:
+                proxy.stop()
+            host.stop()
+
+
+async def visit(address, query):
+    """A page, opened and drawn."""
+    page = await Page.fetch(address, query)
+    document = await Document.pull(await page.connect(origin=address))
+    await document.loaded()
+    return document
+
+
+async def visits(address, queries):
+    """Documents of all queries, opened a few at a time."""
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def one(query):
+        async with turn:
+            return await visit(address, query)
+
+    return await asyncio.gather(*map(one, queries))
+
+
+async def move(document, seconds, rng):
+    """Move σ until the time is over; list of seconds from event to answer."""
+    slider, source = document.component(label="σ  noise")[1], document.model(name="bounds_curves")
+    place, times, end = rng.randrange(POSITIONS), [], time.monotonic() + seconds
+    await asyncio.sleep(rng.random() * PERIOD)
+    while time.monotonic() < end:
+        place = min(max(place + rng.choice((-3, -2, -1, 1, 2, 3)), 0), POSITIONS)
+        start, drawn, told = time.monotonic(), False, False
+        await document.change(slider, "value", slider["start"] + place * slider["step"])
+        while not (drawn and told):
+            content = await document.answer()
+            drawn, told = drawn or f'"{source["id"]}"' in content, told or '"value_label"' in content
+        times.append(time.monotonic() - start)
+        await asyncio.sleep(max(0, start + PERIOD - time.monotonic()))
+    return times
+
+
+async def train(document, seconds):
+    """Press Train again and again; how many fits ended."""
+    button, ended, end = document.component(label="Train")[0], 0, time.monotonic() + seconds
+    while (rest := end - time.monotonic()) > 0:
+        await document.click(button)
+        try:
+            while "in the median of" not in await document.answer(seconds=rest):
+                rest = max(end - time.monotonic(), 0.01)
+            ended += 1
+        except TimeoutError:
+            break
+    return ended
+
+
+async def crowd(address, *, sessions, fits, seconds):
+    """Print the latencies of many hands while fits run."""
+    hands = await visits(address, ["?page=bounds"] * sessions)
+    learners = await visits(address, ["?page=fit&dataset=digits&draws=200"] * fits)
+    moving = [move(hand, seconds, random.Random(seed)) for seed, hand in enumerate(hands)]
+    working = [train(learner, seconds) for learner in learners]
+    times, ended = await asyncio.gather(asyncio.gather(*moving), asyncio.gather(*working))
+    for document in (*hands, *learners):
+        document.close()
+    times = 1000 * np.concatenate(times)
+    median, high = np.percentile(times, [50, 95])
+    print(
+        f"{sessions} sliders, {len(times)} moves in {seconds:g} s, {fits} fits at a time ({sum(ended)} ended): "
+        f"median {median:.0f} ms, p95 {high:.0f} ms, largest {times.max():.0f} ms  (p95 at most 250 ms)"
+    )
+
+
+async def come_and_go(address, visitors):
+    """Open pages and close them, a few at a time."""
+    for start in range(0, visitors, AT_ONCE):
+        for document in await visits(address, ["?page=bounds"] * min(AT_ONCE, visitors - start)):
+            document.close()
+
+
+def memory(host, servers):
+    """Resident memory of the servers in MB, when closed sessions have been forgotten."""
+    time.sleep(15)
+    total = 0
+    for index in range(servers):
+        status = Path(f"/proc/{host.pid(f'server {index} listens')}/status").read_text()
+        total += int(status.split("VmRSS:")[1].split()[0])
+    return total / 1024
+
+
+def main():
+    """Print what hands wait for, and what visitors leave."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("sessions", 50), ("fits", 4), ("seconds", 60), ("visitors", 200)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    given = parser.parse_args()
+    with hosted() as (address, host, servers):
+        if given.visitors:
+            asyncio.run(come_and_go(address, 2 * AT_ONCE))  # what is loaded once, and the pages' first caches
+            before = memory(host, servers)
+            asyncio.run(come_and_go(address, given.visitors))
+            after = memory(host, servers)
+            change = f"{before:.0f} MB before, {after:.0f} MB after ({after / before - 1:+.1%}; at most +10 %)"
+            print(f"{given.visitors} pages opened and closed: {change}")
+        if given.seconds:
+            asyncio.run(crowd(address, sessions=given.sessions, fits=given.fits, seconds=given.seconds))
+        errors = [line for line in host.log().splitlines() if "ERROR" in line or "Traceback" in line]
+        print(f"{len(errors)} errors in the log", *errors[:5], sep="\n")
+
+
+if __name__ == "__main__":
+    main()
