@@ -20,6 +20,7 @@ from explorer.views import (
     WorstCaseView,
 )
 from explorer.views.address import Address, query_of_session
+from explorer.views.controls import limit_active
 from explorer.views.plotting import in_session, let_plots_come_late
 
 pn.extension("mathjax", notifications=True)
@@ -75,6 +76,7 @@ class Session:
             styles={"visibility": "hidden"},
             sx=_TABS,
         )
+        limit_active(self.tabs)
         self.projector = pmui.Switch(label="Projector", description="Large type and thick lines.")
         self.tabs.param.watch(lambda _: self._show(), "active")
         self.projector.param.watch(lambda event: self._set_projector(event.new), "value")

@@ -54,7 +54,7 @@ class Latest:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            self._wanted = None
+            self._wanted = self._latest = None
             show(work())
             return
         if self._task is None or self._task.done():
@@ -77,6 +77,7 @@ class Latest:
 
     def _show(self, wanted, result):
         if self._latest is wanted:  # a newer request can come while the document's turn is awaited
+            self._latest = None  # what it holds, as the bytes of a file, is of no use any more
             wanted[1](result)
 
 

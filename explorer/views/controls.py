@@ -59,6 +59,9 @@ def log_slider(state, name):
         if not linking:
             linking = True
             try:
+                if event.new != event.new:  # nan, which no hand can mean
+                    slider.value = scale.position(getattr(state, name))
+                    return
                 with pn.io.hold():  # what changes with the parameter goes to the browser in one message
                     setattr(state, name, kind(np.clip(scale.value(event.new), *parameter.bounds)))
             finally:
@@ -93,10 +96,11 @@ class _LogScale:
         return float(np.clip(np.log10(value), self.low, self.end)) if value > 0 else self.start
 
     def value(self, position):
-        """The value, to three digits, that a hand means by a position."""
+        """The value, to three digits, that a hand means by a position; the ends' where it lies beyond them."""
+        position = min(max(position, self.start), self.end)  # first: a power of a great integer takes for ever
         if self.zero and position < self.low - self.step / 2:
             return 0.0
-        return _rounded(10 ** max(position, self.low))
+        return _rounded(10.0 ** max(position, self.low))
 
 
 def switch(state, name):
@@ -176,6 +180,11 @@ def labelled_field(state, name):
     """A field for the exact value after the parameter's label, for a number that no slider suits."""
     label = pmui.Typography(state.param[name].label, variant="body1", margin=(20, 10))
     return pmui.Row(label, pn.layout.HSpacer(), number_field(state, name), sizing_mode="stretch_width")
+
+
+def limit_active(tabs):
+    """Refuse the number of a tab that is not there, which no hand can choose but a message can have."""
+    tabs.param.active.bounds = (0, len(tabs) - 1)  # of this object alone
 
 
 def _rounded(value):

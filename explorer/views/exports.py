@@ -9,8 +9,8 @@ from bokeh.models import ColumnDataSource
 from explorer.views.plotting import in_session
 
 _COPY = """
-const text = source.data.text[0]
-const done = () => { button.data.label = 'Copied' }
+const text = script.data.text[0]
+const done = () => { source.data.label = 'Copied' }
 const select = () => {  // a page without https, or without leave, has no clipboard but this one
   const field = document.createElement('textarea')
   field.value = text
@@ -65,7 +65,8 @@ def export_buttons(state, *plots, name):
     source = ColumnDataSource({"text": [""]}, name=f"{name}_script")
     listing = pn.pane.HTML(sizing_mode="stretch_width", styles={"max-height": "60vh", "overflow": "auto"})
     copy = pmui.Button(label="Copy", variant="contained", size="small")
-    copy.js_on_click(args={"source": source, "button": copy}, code=_COPY)
+    # Panel (1.9) has the button itself as `source`; among `args` it would be held for ever, and the whole session by it.
+    copy.js_on_click(args={"script": source}, code=_COPY)
     dialog = pmui.Dialog(
         listing,
         copy,

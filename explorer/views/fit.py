@@ -5,7 +5,7 @@ from html import escape
 import panel_material_ui as pmui
 
 from explorer.state.fit import ACCURACY, CERTIFICATE, SECTIONS, TWO_FEATURES, FitState, run_fit
-from explorer.views.controls import choice, labelled_field, log_slider, switch
+from explorer.views.controls import choice, labelled_field, limit_active, log_slider, switch
 from explorer.views.exports import picture_buttons
 from explorer.views.fit_plots import (
     HOLDS,
@@ -173,6 +173,7 @@ class FitView(PageView):
             column = pmui.Column(*shown, pmui.FlexBox(*picture_buttons(*plots)), sizing_mode="stretch_width")
             columns.append((name, column))
         tabs = pmui.Tabs(*columns, active=SECTIONS.index(self.state.section), sizing_mode="stretch_width")
+        limit_active(tabs)
         tabs.param.watch(lambda event: setattr(self.state, "section", SECTIONS[event.new]), "active")
         self.state.param.watch(lambda event: setattr(tabs, "active", SECTIONS.index(event.new)), "section")
         return tabs

@@ -105,7 +105,7 @@ class UploadControl:
         self.refusal.param.update(object=escape(text, quote=False), visible=bool(text))
 
     def _choose(self, column):
-        if self.state.upload is not None and column is not None:
+        if self.state.upload is not None and column in self.state.upload.columns:
             self.state.class_column = column
 
     def _follow(self):

@@ -115,15 +115,17 @@ class WorkerPool:
 
     def _serve(self):
         while True:
-            task = self._start_next()
-            try:
-                outcome = self._outcome(task)
-            except Exception as error:
-                outcome = "error", pickle.dumps(error)
-            with self._changed:
-                self._running[task.session] -= 1
-                self._running += Counter()  # forgets the sessions at zero
-            task.deliver(*outcome)
+            self._finish(self._start_next())  # while waiting for the next nothing is held of the last, nor its data
+
+    def _finish(self, task):
+        try:
+            outcome = self._outcome(task)
+        except Exception as error:
+            outcome = "error", pickle.dumps(error)
+        with self._changed:
+            self._running[task.session] -= 1
+            self._running += Counter()  # forgets the sessions at zero
+        task.deliver(*outcome)
 
     def _start_next(self):
         with self._changed:

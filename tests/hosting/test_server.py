@@ -1,18 +1,23 @@
 """One server with a small page in this process: full and free again, idle, under a path, and its graceful end."""
 
 import asyncio
+import gc
 import signal
+import weakref
 
 import bokeh.server.urls
 import panel as pn
 import pytest
 from conftest import free_ports, get
-from connection import Page, close_code, receive
+from connection import Document, Page, close_code, receive
 
 from explorer import app
 from explorer.hosting import server as hosting
 from explorer.hosting.settings import Settings
+from explorer.uploads import read_csv
+from explorer.views import FitView
 from explorer.workers import RemotePool
+from tests.views.test_fit_view import CSV, send
 
 ORIGIN = "http://explorer.example:8080"
 
@@ -102,6 +107,40 @@ def test_a_page_that_nobody_touches_is_let_go(serve):
         assert (again.greeting, again.close_code) == (None, 4404)
         await server._tornado._cleanup_sessions()
         assert server.get_sessions() == []
+
+    serve(act)
+
+
+def test_an_upload_is_gone_with_its_session(serve, monkeypatch):
+    seen = {}
+
+    def build():
+        view = FitView(pool=IdlePool())
+        seen["view"] = weakref.ref(view)
+        send(view, CSV)
+        return view
+
+    monkeypatch.setattr(app, "build", build)
+
+    async def act(server, condition, address):
+        page = await Page.fetch(address)
+        document = await Document.pull(await page.connect(origin=ORIGIN))
+        await document.loaded()
+        while "mine.csv: 80 records" not in await document.answer():
+            pass
+        seen["table"] = weakref.ref(seen["view"]().state.upload)
+        assert seen["table"]() == read_csv(CSV, name="mine.csv")
+        document.close()
+        while server.get_sessions()[0].connection_count:
+            await asyncio.sleep(0.01)
+        await server._tornado.applications["/"]._cleanup_sessions(-1)
+        assert server.get_sessions() == []
+        for _ in range(50):  # the last callbacks of the session hold it for some turns of the loop
+            gc.collect()
+            if seen["table"]() is None and seen["view"]() is None:
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError([name for name, reference in seen.items() if reference() is not None])
 
     serve(act)
 

@@ -75,6 +75,58 @@ def test_whatever_an_address_says_the_state_stays_valid(kind, text):
         kind(**{n: getattr(state, n) for n in kind.shared()})
 
 
+WRONG = [
+    *("nan", "-nan", "inf", "1e999", "-1e999", "-0", "1e-999", "0x10", "1_0", "1,2", "١", "９", "٣.٥", "½"),
+    *("", " ", "\0", "5\0", "[]", "{}", "null", "None", "True", "__class__", "../../etc/passwd", "\ud800"),
+    *("9" * 5000, "1" + "0" * 300, "x" * 100_000, "," * 1000),
+]
+ANYTHING = st.sampled_from(WRONG) | st.text(max_size=20) | st.floats().map(str) | st.integers().map(str)
+
+
+def lawful(kind, state):
+    """Whether every parameter has a value of its kind, within its bounds."""
+    for name in kind.shared():
+        parameter, value = kind.param[name], getattr(state, name)
+        if isinstance(parameter, param.Boolean):
+            assert isinstance(value, bool)
+        elif isinstance(parameter, param.ListSelector):
+            assert all(each in parameter.objects for each in value)
+        elif isinstance(parameter, param.Selector):
+            assert value in parameter.objects
+        else:
+            assert isinstance(value, int if isinstance(parameter, param.Integer) else float)
+            assert parameter.bounds[0] <= value <= parameter.bounds[1]  # nan is in no bounds
+    return True
+
+
+@pytest.mark.parametrize("kind", STATES)
+@given(data=st.data())
+@settings(max_examples=40)
+def test_an_address_of_many_wrong_values_is_refused_by_name_and_the_rest_is_taken(kind, data):
+    names = st.sampled_from([*kind.shared(), "name", "param", "__init__", "presets"]) | st.text(max_size=10)
+    query = data.draw(st.dictionaries(names, ANYTHING, max_size=8))
+    state = kind()
+    refused = state.from_query(query)
+    assert lawful(kind, state)
+    for name, text in query.items():
+        if f"{name}={text[:40]}" in refused:
+            if name in kind.shared():
+                assert getattr(state, name) == kind.param[name].default
+        else:
+            assert name in kind.shared()
+            assert kind().from_query({name: text}) == []
+    assert len(refused) <= len(query)
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_no_parameter_takes_what_is_no_number_or_too_large(kind):
+    for name in kind.shared():
+        for text in ("nan", "inf", "-inf", "1e999", "[]", "\0", "x" * 100_000, "9" * 5000):
+            state = kind()
+            assert state.from_query({name: text}) == [f"{name}={text[:40]}"]
+            assert state.to_query() == {}
+
+
 @pytest.mark.parametrize(
     ("kind", "query"),
     [

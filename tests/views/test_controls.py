@@ -1,9 +1,10 @@
 """Controls: zero on a logarithmic slider, soft bounds, and lists."""
 
+import panel_material_ui as pmui
 import param
 import pytest
 
-from explorer.views.controls import choice, log_slider
+from explorer.views.controls import choice, limit_active, log_slider
 
 
 class State(param.Parameterized):
@@ -50,3 +51,43 @@ def test_choice(state):
     assert state.kind == "b"
     state.kind = "a"
     assert control.value == "a"
+
+
+@pytest.mark.parametrize("far", [1e308, float("inf"), 10**9, 10**400])
+@pytest.mark.parametrize("name", ["size", "optional"])
+def test_positions_beyond_the_ends_are_the_ends(state, name, far):
+    """Such a message froze the server: it computed ten to the power of that integer."""
+    slider, _ = log_slider(state, name)
+    slider.value = far
+    assert getattr(state, name) == 10
+    slider.value = -far
+    assert getattr(state, name) == (0.1 if name == "size" else 0)
+
+
+def test_what_is_no_position_changes_nothing(state):
+    slider, field = log_slider(state, "size")
+    state.size = 0.123456
+    position = slider.value
+    slider.value = float("nan")
+    assert (state.size, slider.value, field.value) == (0.123456, position, "0.123456")
+    slider.value = 1.0
+    assert state.size == 10
+
+
+@pytest.mark.parametrize("text", ["", "five", "nan", "inf", "-1", "11", "9" * 100_000, "[]", "\0"])
+def test_a_field_refuses_and_shows_the_value_that_holds(state, text):
+    slider, field = log_slider(state, "size")
+    field.value = text
+    assert (state.size, field.value) == (1.0, "1")
+    field.value = "2"
+    assert state.size == 2
+
+
+@pytest.mark.parametrize("number", [-1, -5, 2, 99, 10**400, None, "x"])
+def test_a_tab_that_is_not_there_cannot_be_chosen(number):
+    tabs = pmui.Tabs(("a", "one"), ("b", "two"), active=1)
+    limit_active(tabs)
+    with pytest.raises(ValueError, match="active"):
+        tabs.active = number
+    assert tabs.active == 1
+    pmui.Tabs(("a", "one")).active = 7  # others are not bound
