@@ -65,7 +65,7 @@ def export_buttons(state, *plots, name):
     source = ColumnDataSource({"text": [""]}, name=f"{name}_script")
     listing = pn.pane.HTML(sizing_mode="stretch_width", styles={"max-height": "60vh", "overflow": "auto"})
     copy = pmui.Button(label="Copy", variant="contained", size="small")
-    # Panel (1.9) has the button itself as `source`; among `args` it would be held for ever, and the whole session by it.
+    # Panel (1.9) has the button itself as `source`; among `args` it would be held for ever, and its session too.
     copy.js_on_click(args={"script": source}, code=_COPY)
     dialog = pmui.Dialog(
         listing,

@@ -76,7 +76,7 @@ def test_what_is_no_position_changes_nothing(state):
 
 @pytest.mark.parametrize("text", ["", "five", "nan", "inf", "-1", "11", "9" * 100_000, "[]", "\0"])
 def test_a_field_refuses_and_shows_the_value_that_holds(state, text):
-    slider, field = log_slider(state, "size")
+    _, field = log_slider(state, "size")
     field.value = text
     assert (state.size, field.value) == (1.0, "1")
     field.value = "2"
