@@ -61,12 +61,16 @@ class BoundsView(PageView):
         self.state.param.watch(self._draw, self.state.shared())
         self._draw()
 
-    def _draw(self, *_):
+    def _draw(self, *moves):
         """The curves that follow the hand at once, what is read from them next, and the other curves as they come."""
         state = self.state
+        self.slow.forget()  # what is still computed is of other parameters
         curves = state.curves(state.names(slow=False))
         self._show_curves(curves)
-        self.soon.request(lambda: self._read(curves))
+        if moves:
+            self.soon.request(lambda: self._read(curves))
+        else:
+            self._read(curves)
 
     def _read(self, curves):
         state = self.state
