@@ -30,9 +30,9 @@ from IPython.display import HTML as _HTML
 
 def _picture(view):
     figures = type(view)(view.state).plots
-    width = 900 if len(figures) == 1 else 600
+    width, rows = 900 if len(figures) == 1 else 600, (len(figures) + 1) // 2
     for figure in figures:
-        figure.update(width=width, height=400, sizing_mode="fixed", margin=0)
+        figure.update(width=width, height=min(400, 640 // rows), sizing_mode="fixed", margin=0)
     script, divisions = _components(figures)
     return _HTML("<div style='display: flex; flex-wrap: wrap'>" + "".join(divisions) + "</div>" + script)
 
