@@ -22,17 +22,21 @@ KEPT = ("slideshow", "tags")  # of a cell's metadata
 CELL_SECONDS = 300
 
 # The page's figures without its controls, which need a running Python. Made in a thread, where no event loop runs, a
-# view computes all its curves at once.
+# view computes all its curves at once. Fit and Solvers are empty until their buttons are pressed.
 PICTURE = """
 import asyncio as _asyncio
 from bokeh.embed import components as _components
 from IPython.display import HTML as _HTML
 
 def _picture(view):
-    figures = type(view)(view.state).plots
-    width = 900 if len(figures) == 1 else 600
+    page = type(view)(view.state)
+    for press in {"FitView": ["run"], "SolversView": ["run", "run_growth"]}.get(type(page).__name__, []):
+        _asyncio.run(getattr(page, press)())
+    sections = getattr(page, "pictures", {})
+    figures = [picture.plot for picture in sections[view.state.section]] if sections else page.plots
+    width, rows = 900 if len(figures) == 1 else 615, (len(figures) + 1) // 2
     for figure in figures:
-        figure.update(width=width, height=400, sizing_mode="fixed", margin=0)
+        figure.update(width=width, height=min(400, 640 // rows), sizing_mode="fixed", margin=0)
     script, divisions = _components(figures)
     return _HTML("<div style='display: flex; flex-wrap: wrap'>" + "".join(divisions) + "</div>" + script)
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 
 import panel as pn
 
@@ -9,6 +11,12 @@ from explorer.views.plotting import in_session, on_document
 
 QUIET_SECONDS = 0.05  # a hand that moves a slider asks again sooner than that
 TURN_SECONDS = 0.2  # pieces that are known are shown this often while the rest is computed
+
+
+@lru_cache(maxsize=1)
+def _threads():
+    """For the work of all sessions together: more threads would only slow down the loop that answers the hands."""
+    return ThreadPoolExecutor(max_workers=2, thread_name_prefix="explorer-background")
 
 
 class Soon:
@@ -70,10 +78,13 @@ class Latest:
             await asyncio.sleep(QUIET_SECONDS)
             if self._wanted is not wanted:
                 continue
-            result = await asyncio.to_thread(wanted[0])
+            result = await asyncio.get_running_loop().run_in_executor(_threads(), self._unless_overtaken, wanted)
             if self._wanted is wanted:
                 self._wanted = None
                 on_document(lambda wanted=wanted, result=result: self._show(wanted, result))
+
+    def _unless_overtaken(self, wanted):
+        return wanted[0]() if self._wanted is wanted else None
 
     def _show(self, wanted, result):
         if self._latest is wanted:  # a newer request can come while the document's turn is awaited

@@ -119,7 +119,7 @@ class HalfNormalView(PageView):
             label="Fit the axis",
             variant="outlined",
             size="small",
-            description="Choose the ω axis so that all densities and your ε are in the picture.",
+            description="Fit the axis: choose it so that all densities and your ε are in the picture.",
             on_click=lambda _: state.fit_axis(),
         )
         controls = pmui.Column(

@@ -19,7 +19,8 @@ RULES = (
 )
 PROMISE = (
     "The file stays in the server's memory, for this visit only. <b>A demonstration on a shared server is no private "
-    "release</b>: whoever runs it could read the file, and the seed of the noise is known."
+    "release</b>: whoever runs it could read the file, the seed of the noise is known, and what is shown of many draws "
+    "costs more than the ε of one."
 )
 
 

@@ -3,9 +3,8 @@
 python -m tests.benchmarks.load_test [--seconds 60] [--sessions 50] [--fits 4] [--visitors 200]
 
 On this machine alone: the host as `make host` starts it, nginx in front of it where there is one, and visitors that
-speak the pages' protocol. Each moves σ on the Bounds page twice a second, at its own moments; the time is from its event
-to the last message of the answer, which has the curves, the readouts and the slider's text. A browser's own drawing is
-not in it; tests.benchmarks.latency measures that.
+speak the pages' protocol. Each moves σ on the Bounds page twice a second, at its own moments and over its own path;
+the time is from its event to the curves. A browser's own drawing is not in it; tests.benchmarks.latency measures that.
 """
 
 import argparse
@@ -74,11 +73,12 @@ async def move(document, seconds, rng):
     place, times, end = rng.randrange(POSITIONS), [], time.monotonic() + seconds
     await asyncio.sleep(rng.random() * PERIOD)
     while time.monotonic() < end:
-        place = min(max(place + rng.choice((-3, -2, -1, 1, 2, 3)), 0), POSITIONS)
+        place = abs(place + rng.choice((-3, -2, -1, 1, 2, 3)))
+        place = min(place, 2 * POSITIONS - place)  # always another one, reflected at the ends
         start, drawn, told = time.monotonic(), False, False
         await document.change(slider, "value", slider["start"] + place * slider["step"])
         while not (drawn and told):
-            content = await document.answer()
+            content = await document.answer(seconds=60)
             drawn, told = drawn or f'"{source["id"]}"' in content, told or '"value_label"' in content
         times.append(time.monotonic() - start)
         await asyncio.sleep(max(0, start + PERIOD - time.monotonic()))

@@ -10,6 +10,20 @@ pytest.importorskip("jupyter_server_mathjax", reason="MathJax for the slides com
 (SOURCE,) = course.notebooks(["01"])
 CELLS = nbformat.read(SOURCE, as_version=4).cells
 
+# Titles of the slides on which something, all fragments shown, is below the page's end or right of a code cell's.
+CUT = """() => {
+    const cut = [];
+    for (const slide of Reveal.getSlides()) {
+        const { h, v } = Reveal.getIndices(slide);
+        Reveal.slide(h, v);
+        while (Reveal.availableFragments().next) Reveal.nextFragment();
+        const code = [...slide.querySelectorAll(".jp-InputArea pre")];
+        const wide = code.some(pre => pre.scrollWidth > pre.clientWidth || pre.offsetWidth > slide.clientWidth);
+        if (wide || slide.scrollHeight > Reveal.getConfig().height) cut.push(slide.innerText.slice(0, 60));
+    }
+    return cut;
+}"""
+
 
 @pytest.fixture(scope="module")
 def slides(tmp_path_factory):
@@ -47,6 +61,7 @@ def test_browser_draws_them_without_a_network(slides, chromium):
     page.locator(".bk-Figure").first.wait_for()
     drawn = "Object.keys(Bokeh.index).length && Bokeh.documents[0].get_model_by_name('bounds_curves').data['Tight']"
     assert all(value < 0.001 for value in page.evaluate(f"Array.from({drawn})"))
+    assert page.evaluate(CUT) == []
     assert not [url for url in requests if not url.startswith(("file:", "data:", "about:"))]
     assert errors == []
     context.close()

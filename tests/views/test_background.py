@@ -1,10 +1,12 @@
-"""Pieces of a picture beside the event loop: in turns, each shown, and none of parameters that have moved since."""
+"""Work beside the event loop: what was asked for last, in turns, and nothing of parameters that have moved since."""
 
 import asyncio
 import threading
 
-from explorer.views import background
-from explorer.views.background import Pieces
+import numpy as np
+
+from explorer.views import BoundsView, background
+from explorer.views.background import Pieces, Soon
 from tests.views.beside import run_beside
 
 
@@ -59,3 +61,31 @@ def test_a_piece_of_parameters_that_moved_is_dropped_and_what_still_holds_is_kep
 
     run_beside(work(), lambda: asyncio.sleep(0), seconds=60)
     assert pieces.known == {(5,): 25, (2,): 4}
+
+
+def test_soon_runs_in_the_next_turn_only_what_was_asked_for_last(monkeypatch):
+    turns, ran = [], []
+    monkeypatch.setattr(background, "in_session", lambda: True)
+    monkeypatch.setattr(background, "on_document", turns.append)
+    soon = Soon()
+    for number in (1, 2):
+        soon.request(lambda number=number: ran.append(number))
+    assert (ran, len(turns)) == ([], 1)
+    turns.pop()()
+    soon.request(lambda: ran.append(3))
+    turns.pop()()
+    assert ran == [2, 3]
+
+
+def test_slow_curves_of_other_parameters_are_not_shown_while_the_readouts_wait_for_their_turn():
+    async def work():
+        view = BoundsView()
+        await until(lambda: np.isfinite(view.source.data["Tight"]).all())
+        view.state.noise_std = 6.0  # the slow curves of these begin
+        view.soon.request = lambda update: None  # and the turn after the next move does not come
+        view.state.noise_std = 7.0
+        await until(view.slow._task.done)
+        assert np.isnan(view.source.data["Tight"]).all()
+        np.testing.assert_array_equal(view.source.data["RDP"], view.state.curves(["RDP"])["RDP"])
+
+    run_beside(work(), lambda: asyncio.sleep(0), seconds=60)
