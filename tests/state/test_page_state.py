@@ -178,7 +178,7 @@ def run(script):
 def test_script_of_the_bounds_page(parameters):
     state = BoundsState(**parameters)
     scope, printed = run(state.script())
-    curves, summary = state.readings()
+    curves, summary = state.curves(), state.summary()
     np.testing.assert_array_equal(scope["epsilon"], curves["epsilon"])
     for name, curve in scope["curves"].items():
         np.testing.assert_array_equal(curve, curves[name])
