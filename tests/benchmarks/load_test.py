@@ -25,6 +25,7 @@ PERIOD = 0.5  # seconds between two moves of a hand
 AT_ONCE = 8  # visitors who open a page at the same moment
 POSITIONS = 200  # of a slider
 SERVERS = 2
+UNUSED_SECONDS = 15  # a page of a crowd takes some to connect
 
 
 @contextmanager
@@ -37,7 +38,12 @@ def hosted():
             proxy = Proxy(nginx, folder)
         # Without nginx only one server is visited: hence the one.
         servers = 1 if proxy is None else SERVERS
-        host = Host(folder, servers=servers, unused_seconds=5, **({} if proxy is None else {"origin": proxy.address}))
+        host = Host(
+            folder,
+            servers=servers,
+            unused_seconds=UNUSED_SECONDS,
+            **({} if proxy is None else {"origin": proxy.address}),
+        )
         try:
             if proxy is not None:
                 proxy.start(host)
@@ -125,7 +131,7 @@ async def come_and_go(address, visitors):
 
 def memory(host, servers):
     """Resident memory of the servers in MB, when closed sessions have been forgotten."""
-    time.sleep(15)
+    time.sleep(2 * UNUSED_SECONDS)
     total = 0
     for index in range(servers):
         status = Path(f"/proc/{host.pid(f'server {index} listens')}/status").read_text()
