@@ -4,6 +4,7 @@ import unicodedata
 
 import panel as pn
 import panel_material_ui as pmui
+from tornado.websocket import WebSocketHandler
 
 from explorer.views import (
     BoundsView,
@@ -144,10 +145,14 @@ class Session:
 
 
 def _send_at_once():
-    """Have small messages sent when they are written, not when the browser has acknowledged the last: 40 ms sooner."""
+    """Have small messages sent when they are written, not when the browser has acknowledged the last: 40 ms sooner.
+
+    The connections are private to Bokeh (3.9), and in JupyterLab no WebSockets.
+    """
     if in_session():
         for connection in pn.state.curdoc.session_context.session._subscribed_connections:
-            connection._socket.set_nodelay(True)
+            if isinstance(connection._socket, WebSocketHandler):
+                connection._socket.set_nodelay(True)
 
 
 def build():

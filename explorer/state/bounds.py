@@ -124,21 +124,16 @@ class BoundsState(ObjectivePerturbationState):
         DataFrame indexed by bound: "epsilon" at delta, "ratio" to the Gaussian lower bound's, "log10_delta" at epsilon,
         and "refusal", why a bound does not apply (then the numbers are nan) or ""
         """
-        return self.readings(self.curves(names))[1]
-
-    def readings(self, curves):
-        """`curves`, which `curves` gave for the current parameters, and the `summary` of the bounds that it has."""
-        at = {"epsilon_max": self.epsilon_max, "epsilon": self.epsilon, "delta": self.delta}
-        names, mechanism = [name for name in curves if name != "epsilon"], self.mechanism
-        rows = {
-            name: _row(self.bounds[name], mechanism, slow=name in SLOW, lower=name in LOWER_BOUNDS, **at)
-            for name in names
-        }
-        table = pd.DataFrame.from_dict(rows, orient="index")
-        known = rows[LOWER_BOUND]["epsilon"] if LOWER_BOUND in rows else None
-        lowest = float(GaussianLowerBound(self.mechanism).epsilon(self.delta)) if known is None else known
+        table = pd.DataFrame.from_dict(
+            {name: self._row(name) for name in (self.bounds if names is None else names)}, orient="index"
+        )
+        lowest = self._row(LOWER_BOUND)["epsilon"]
         table.insert(1, "ratio", table["epsilon"] / lowest if lowest > 0 else np.nan)
-        return curves, table
+        return table
+
+    def _row(self, name):
+        lower, along = name in LOWER_BOUNDS, self.epsilon_max if name in SLOW else None
+        return _row(self.bounds[name], self.mechanism, epsilon=self.epsilon, delta=self.delta, lower=lower, along=along)
 
     def split(self, summary=None):
         """What epsilon at the chosen delta is made of, for the two proofs of the paper that have such parts.
@@ -165,8 +160,8 @@ class BoundsState(ObjectivePerturbationState):
 
     def tables(self):
         """The curves, and the readouts."""
-        curves, summary = self.readings(self.curves())
-        return dict(zip(self.table_names, (curves, summary.rename_axis("bound").reset_index()), strict=True))
+        summary = self.summary().rename_axis("bound").reset_index()
+        return dict(zip(self.table_names, (self.curves(), summary), strict=True))
 
     def script(self):
         """Python that computes `curves`, log10 delta by name over `epsilon`, and prints epsilon at delta of each."""
@@ -210,34 +205,35 @@ def _curve(bound, mechanism, epsilon_max):
 
 
 @lru_cache(maxsize=4096)
-def _row(bound, mechanism, *, epsilon_max, epsilon, delta, slow, lower):
-    """The bound's row of the summary, but for the ratio; a dict that nobody changes."""
+def _row(bound, mechanism, *, epsilon, delta, lower, along):
+    """The bound's row of the summary, but for the ratio; a dict that nobody changes.
+
+    `along` is the end of the curve along which epsilon at delta is sought, for a bound that is slow to ask, or None.
+    """
     proof = _proof(bound, mechanism)
     if isinstance(proof, str):
         return {"epsilon": np.nan, "log10_delta": np.nan, "refusal": proof}
-    at_delta = None
-    if slow:
-        at_delta = _epsilon_along(
-            _curve(bound, mechanism, epsilon_max), proof, epsilon_max=epsilon_max, delta=delta, lower=lower
-        )
-    at_delta = float(proof.epsilon(delta)) if at_delta is None else at_delta
+    curve = None if along is None else _curve(bound, mechanism, along)
+    if curve is not None and curve[0] > np.log10(delta) >= curve[-1]:
+        at_delta = _epsilon_along(curve, proof, epsilon_max=along, delta=delta, lower=lower)
+    else:
+        at_delta = float(proof.epsilon(delta))
     return {"epsilon": at_delta, "log10_delta": float(proof.log_delta(epsilon)) / np.log(10), "refusal": ""}
 
 
 def _epsilon_along(log10_delta, proof, *, epsilon_max, delta, lower):
-    """epsilon at delta of a bound that is slow to ask, sought along its curve; None where that does not cross delta.
+    """epsilon at delta of a bound whose curve crosses delta, asked three times in all instead of a dozen: what is
+    returned is still an epsilon at which it was asked, on the safe side and within 1e-5 of the axis."""
 
-    It is asked three times in all instead of a dozen: what is returned is still an epsilon at which it was asked, on
-    the safe side and within 1e-5 of the axis.
-    """
-    target, epsilon = np.log10(delta), _axis(epsilon_max)
-    if not log10_delta[0] > target >= log10_delta[-1]:
-        return None
+    def crossing():  # the first point at most at delta; not the first of all, where rounding puts it there
+        return max(1, int(np.argmax(log10_delta <= np.log10(delta))))
+
+    epsilon = _axis(epsilon_max)
     for _ in range(2):
-        i = int(np.argmax(log10_delta <= target))
+        i = crossing()
         epsilon = np.linspace(epsilon[i - 1], epsilon[i], 65)
         log10_delta = proof.log_delta(epsilon) / np.log(10)
-    i = int(np.argmax(log10_delta <= target))
+    i = crossing()
     return float(epsilon[i - 1] if lower else epsilon[i])
 
 

@@ -74,7 +74,7 @@ class BoundsView(PageView):
 
     def _read(self, curves):
         state = self.state
-        _, summary = state.readings(curves)
+        summary = state.summary(state.names(slow=False))
         self._show_readouts(summary)
         if names := state.names(slow=True):
             frozen = state.copy()
@@ -84,7 +84,7 @@ class BoundsView(PageView):
                 self._show_curves(curves.join(later[names]))
                 self._show_readouts(pd.concat([summary, more]))
 
-            self.slow.request(lambda: frozen.readings(frozen.curves(names)), complete)
+            self.slow.request(lambda: (frozen.curves(names), frozen.summary(names)), complete)
 
     def _show_curves(self, curves):
         """Draw what there is; the others are still being computed."""

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.hosting.conftest import Host, Proxy
-from tests.hosting.connection import Document, Page
+from tests.hosting.connection import Document
 
 PERIOD = 0.5  # seconds between two moves of a hand
 AT_ONCE = 8  # visitors who open a page at the same moment
@@ -54,21 +54,13 @@ def hosted():
             host.stop()
 
 
-async def visit(address, query):
-    """A page, opened and drawn."""
-    page = await Page.fetch(address, query)
-    document = await Document.pull(await page.connect(origin=address))
-    await document.loaded()
-    return document
-
-
 async def visits(address, queries):
     """Documents of all queries, opened a few at a time."""
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def one(query):
         async with turn:
-            return await visit(address, query)
+            return await Document.visit(address, query)
 
     return await asyncio.gather(*map(one, queries))
 

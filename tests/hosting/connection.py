@@ -51,6 +51,14 @@ class Document:
         self._listening = asyncio.ensure_future(self._listen())
 
     @classmethod
+    async def visit(cls, address, query):
+        """Of a page that was opened and drawn."""
+        page = await Page.fetch(address, query)
+        document = await cls.pull(await page.connect(origin=address))
+        await document.loaded()
+        return document
+
+    @classmethod
     async def pull(cls, socket):
         document = cls(socket)
         await document._send("PULL-DOC-REQ")

@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
-from conftest import get
-from connection import Document, Page
+
+from tests.hosting.conftest import get
+from tests.hosting.connection import Document
 
 TELLTALE = "elltale"
 LONG = "9" * 100_000
@@ -33,13 +34,6 @@ WRONG = {
 }
 
 
-async def visit(address, query):
-    page = await Page.fetch(address, query)
-    document = await Document.pull(await page.connect(origin=address))
-    await document.loaded()
-    return document
-
-
 def controls(document):
     """Every (model, attribute) that holds the value of a control."""
     for model in document.models:
@@ -63,8 +57,8 @@ def test_wrong_values_of_every_control_leave_the_page_and_the_others_as_they_are
     address, mark = proxy.address, len(host.log())
 
     async def run():
-        bystander = await visit(address, f"?page={page}&{parameter}=3")
-        document = await visit(address, f"?page={page}")
+        bystander = await Document.visit(address, f"?page={page}&{parameter}=3")
+        document = await Document.visit(address, f"?page={page}")
         places = list(controls(document))
         assert len(places) >= 8
         for value in WRONG.values():
@@ -82,7 +76,7 @@ def test_wrong_values_of_every_control_leave_the_page_and_the_others_as_they_are
 @pytest.mark.parametrize("name", ["nan", "far", "an integer whose power fills a machine", "negative", "none"])
 def test_a_slider_stays_within_its_bounds_and_its_page_lives_on(proxied, name):
     async def run():
-        document = await visit(proxied[0].address, "?page=bounds&noise_std=7")
+        document = await Document.visit(proxied[0].address, "?page=bounds&noise_std=7")
         slider = document.component(label="σ  noise")[1]
         await document.change(slider, "value", WRONG[name])
         await document.change(document.component(label="ε")[1], "value", "0.5")
@@ -98,7 +92,7 @@ def test_a_slider_stays_within_its_bounds_and_its_page_lives_on(proxied, name):
 @pytest.mark.parametrize("number", [-5, 99, 10**400, "x", None], ids=["below", "beyond", "huge", "text", "none"])
 def test_a_tab_that_is_not_there_is_not_opened(proxied, number):
     async def run():
-        document = await visit(proxied[0].address, "?page=bounds")
+        document = await Document.visit(proxied[0].address, "?page=bounds")
         tabs = [m for m in document.models if isinstance(m.get("data"), dict)]
         tabs = [m["data"] for m in tabs if "active" in m["data"].get("attributes", {})]
         assert len(tabs) == 1

@@ -4,9 +4,10 @@ import asyncio
 import json
 
 import pytest
-from conftest import get, until
-from connection import Page, announce, close_code, receive
 from tornado.httpclient import HTTPClientError
+
+from tests.hosting.conftest import get, until
+from tests.hosting.connection import Page, announce, close_code, receive
 
 SECRET_VALUE = "7.0625"  # in a query, which no log may hold
 

@@ -5,9 +5,9 @@ import signal
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, get, until
 
 from explorer.state.bounds import BoundsState
+from tests.hosting.conftest import PATIENCE, get, until
 from tests.ui.conftest import Explorer
 
 

@@ -8,8 +8,6 @@ import weakref
 import bokeh.server.urls
 import panel as pn
 import pytest
-from conftest import free_ports, get
-from connection import Document, Page, close_code, receive
 
 from explorer import app
 from explorer.hosting import server as hosting
@@ -17,6 +15,8 @@ from explorer.hosting.settings import Settings
 from explorer.uploads import read_csv
 from explorer.views import FitView
 from explorer.workers import RemotePool
+from tests.hosting.conftest import free_ports, get
+from tests.hosting.connection import Document, Page, close_code, receive
 from tests.views.test_fit_view import CSV, send
 
 ORIGIN = "http://explorer.example:8080"

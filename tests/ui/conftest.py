@@ -76,6 +76,12 @@ def serve():
         process.wait(30)
 
 
+def open_page(page, address, name, **query):
+    """Open the explorer's page of that name by a link that holds these parameters."""
+    page.goto(f"{address}/?{urlencode({'page': slug(name), **query})}")
+    page.get_by_role("tab", name=name, exact=True, selected=True).wait_for(timeout=60_000)
+
+
 class Explorer:
     """A browser page on the app, and what it has drawn."""
 
@@ -89,8 +95,7 @@ class Explorer:
 
     def open(self, name, **query):
         """Open the named page by a link that holds these parameters."""
-        self.page.goto(f"{self.address}/?{urlencode({'page': slug(name), **query})}")
-        self.page.get_by_role("tab", name=name, exact=True, selected=True).wait_for(timeout=60_000)
+        open_page(self.page, self.address, name, **query)
 
     def slider(self, symbol):
         """The slider on the open page whose label starts with the parameter's symbol."""

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from explorer.app import PAGES, START, slug
+from explorer.app import PAGES, START
+from tests.ui.conftest import open_page
 
 AXE = Path(__file__).parent / "axe-core/axe.min.js"  # 4.14, from npm's registry, unchanged
 
@@ -39,8 +40,7 @@ def violations(page):
 @pytest.mark.parametrize("name", (START, *PAGES))
 def test_nobody_is_shut_out(chromium, server, name):
     page = chromium.new_page(viewport={"width": 1280, "height": 950})
-    page.goto(f"{server}/?page={slug(name)}")
-    page.get_by_role("tab", name=name, exact=True, selected=True).wait_for(timeout=60_000)
+    open_page(page, server, name)
     if name != START:
         page.locator("[role=slider]:visible, input[type=range]:visible").first.wait_for(timeout=60_000)
     page.add_script_tag(path=AXE)
