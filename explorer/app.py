@@ -1,6 +1,7 @@
 """The explorer as an app: `panel serve explorer/app.py`, or `python -m explorer`."""
 
 import unicodedata
+from functools import partial
 
 import panel as pn
 import panel_material_ui as pmui
@@ -145,14 +146,24 @@ class Session:
 
 
 def _send_at_once():
-    """Have small messages sent when they are written, not when the browser has acknowledged the last: 40 ms sooner.
+    """Have every message sent when it is written, in that order.
 
-    The connections are private to Bokeh (3.9), and in JupyterLab no WebSockets.
+    The system would keep small ones until the browser has acknowledged the last (40 ms), and while Bokeh waits for one
+    to leave, Panel (1.9) keeps its own in a queue, in which the last can stay for ever. The connections are private to
+    Bokeh (3.9), and in JupyterLab no WebSockets.
     """
     if in_session():
         for connection in pn.state.curdoc.session_context.session._subscribed_connections:
-            if isinstance(connection._socket, WebSocketHandler):
-                connection._socket.set_nodelay(True)
+            socket = connection._socket
+            if isinstance(socket, WebSocketHandler):
+                socket.set_nodelay(True)
+                socket.write_message = partial(_write, socket)
+
+
+async def _write(socket, message, binary=False, locked=True):
+    """Write one frame after all before it; nothing waits until it has left, so that no lock is ever held."""
+    leaving = WebSocketHandler.write_message(socket, message, binary)
+    leaving.add_done_callback(lambda left: left.cancelled() or left.exception())  # of a visitor who has left too
 
 
 def build():
