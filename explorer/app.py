@@ -22,6 +22,7 @@ from explorer.views import (
     WorstCaseView,
 )
 from explorer.views.address import Address, query_of_session
+from explorer.views.background import prepare
 from explorer.views.controls import limit_active
 from explorer.views.plotting import in_session, let_plots_come_late
 
@@ -111,6 +112,7 @@ class Session:
         pn.state.onload(loaded)
         if in_session():
             let_plots_come_late(pn.state.curdoc)
+            prepare()
         return self._page
 
     def _show(self):

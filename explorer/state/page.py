@@ -32,7 +32,11 @@ class PageState(param.Parameterized):
     def copy(self):
         """A state with the same parameters, for work beside the event loop while this one's move."""
         names = [name for name in self.param if name != "name" and (self.param[name].precedence or 0) >= 0]
-        return type(self)(**{name: getattr(self, name) for name in names})
+        return type(self)(name=type(self).__name__, **{name: getattr(self, name) for name in names})
+
+    def answers(self, *questions):
+        """What several methods give, a tuple; a question is a method's name and its arguments."""
+        return tuple(getattr(self, method)(*arguments) for method, *arguments in questions)
 
     @classmethod
     def shared(cls):

@@ -159,6 +159,12 @@ class SpectrumState(PageState):
                 refused[name] = str(reason)
         return fits, refused
 
+    def picture(self):
+        """All that takes time: the fits, the refusals, the readouts, and the loss over the window that shows them."""
+        fits, refused = self.fits()
+        shown = window(fits)
+        return fits, refused, self.readouts(fits, refused), shown, landscape(shown)
+
     def _watched(self, name, learner):
         seen = []
         learner.set_params(watch=lambda *what: seen.append(what)).fit(*plane())

@@ -1,22 +1,27 @@
 """Work beside the event loop, of some tens of milliseconds or in pieces: only what was asked for last is shown."""
 
 import asyncio
-import time
+import pickle
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import cache, partial
 
 import panel as pn
 
 from explorer.views.plotting import in_session, on_document
+from explorer.workers import PROCESSES, WorkerDied, shared_beside, some_of
 
 QUIET_SECONDS = 0.05  # a hand that moves a slider asks again sooner than that
-TURN_SECONDS = 0.2  # pieces that are known are shown this often while the rest is computed
 
 
-@lru_cache(maxsize=1)
+@cache
 def _threads():
-    """For the work of all sessions together: more threads would only slow down the loop that answers the hands."""
-    return ThreadPoolExecutor(max_workers=2, thread_name_prefix="explorer-background")
+    """For the work of all sessions together, each to wait for a process beside this one."""
+    return ThreadPoolExecutor(PROCESSES, thread_name_prefix="explorer-background")
+
+
+def prepare():
+    """Start the processes beside this one, which takes a second, while the browser makes its page."""
+    _threads().submit(shared_beside().run, pickle.dumps(bool))
 
 
 class Soon:
@@ -42,10 +47,12 @@ class Soon:
 
 
 class Latest:
-    """Runs work in a thread, one piece at a time, and drops whatever a newer request has overtaken.
+    """Computes beside the loop, one piece of work at a time, and drops whatever a newer request has overtaken.
 
-    Without an event loop, as in a script, work is done at once. On a served page it begins when the browser has the
-    page: what finishes before can be lost on the way there (panel 1.9).
+    On a served page, work that can be pickled, a `partial` or a method of a state's copy, is done in a process beside
+    this one, and its answer remembered for all sessions; what a visitor brought is to be in a closure, which stays in
+    a thread here. Without an event loop, as in a script, work is done at once. On a served page it begins when the
+    browser has the page: what finishes before can be lost on the way there (panel 1.9).
     """
 
     def __init__(self):
@@ -53,18 +60,36 @@ class Latest:
         self._loaded = asyncio.Event()
         if in_session():
             pn.state.onload(self._loaded.set)
+            pn.state.on_session_destroyed(lambda _: self.forget())
         else:
             self._loaded.set()
 
     def request(self, work, show):
-        """Call show(work()) soon: work, which touches no Bokeh model, in a thread, and show on the document."""
-        self._wanted = self._latest = work, show
+        """Call show(work()) on the document: now if the answer is known, or else soon.
+
+        `work` touches no Bokeh model.
+
+        Returns
+        -------
+        bool, whether it has been shown
+        """
+        self.forget()
+        packed = _packed(work)
         try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            self._wanted = self._latest = None
-            show(work())
-            return
+            answer = shared_beside().recall(packed)
+        except KeyError:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                answer = work()
+            else:
+                self._begin(loop, (work, packed, show))
+                return False
+        show(answer)
+        return True
+
+    def _begin(self, loop, wanted):
+        self._wanted = self._latest = wanted
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._run())
 
@@ -78,18 +103,47 @@ class Latest:
             await asyncio.sleep(QUIET_SECONDS)
             if self._wanted is not wanted:
                 continue
-            result = await asyncio.get_running_loop().run_in_executor(_threads(), self._unless_overtaken, wanted)
-            if self._wanted is wanted:
+            wanted, answer = await asyncio.get_running_loop().run_in_executor(_threads(), self._compute)
+            if wanted is not None and self._wanted is wanted:
                 self._wanted = None
-                on_document(lambda wanted=wanted, result=result: self._show(wanted, result))
+                on_document(lambda wanted=wanted, answer=answer: self._show(wanted, answer))
 
-    def _unless_overtaken(self, wanted):
-        return wanted[0]() if self._wanted is wanted else None
+    def _compute(self):
+        """What is wanted when a thread is free, and its answer."""
+        wanted = self._wanted
+        return wanted, None if wanted is None else _answer(*wanted[:2])
 
-    def _show(self, wanted, result):
+    def _show(self, wanted, answer):
         if self._latest is wanted:  # a newer request can come while the document's turn is awaited
             self._latest = None  # what it holds, as the bytes of a file, is of no use any more
-            wanted[1](result)
+            wanted[2](answer)
+
+
+def _packed(work):
+    """The work as bytes for a process beside this one, or None if it is to be done, or can only be done, here."""
+    if not in_session():
+        return None
+    try:
+        return pickle.dumps(work)
+    except (pickle.PicklingError, AttributeError, TypeError):  # all three mean that it cannot
+        return None
+
+
+def _answer(work, packed):
+    """Of the work, from the processes beside this one where that is possible."""
+    if packed is None:
+        return work()
+    beside = shared_beside()
+    try:
+        return beside.recall(packed)  # another session may have asked meanwhile
+    except KeyError:
+        pass
+    try:
+        answer = beside.run(packed)
+    except (WorkerDied, ImportError, AttributeError):  # the process is gone, or has not the module of somebody's bound
+        return work()
+    beside.remember(packed, answer)
+    return answer
 
 
 class Pieces:
@@ -108,8 +162,6 @@ class Pieces:
     def __init__(self, show, *, lines):
         self.known, self._show = {}, show
         self._lines = [Latest() for _ in range(lines)]
-        if in_session():
-            pn.state.on_session_destroyed(lambda _: self.restart())
 
     def restart(self, known=None):
         """Compute no more than what is being computed, which is not shown either, and forget all but `known`."""
@@ -130,17 +182,9 @@ class Pieces:
             if self.known is not known:  # the parameters moved between the computation and the document's lock
                 return
             known.update(pieces)
-            self._show()
+            count = len(known)
             self._take_turns(line, piece, pending[len(pieces) :], known)
+            if len(known) == count:  # or else the next came at once, and were shown with these
+                self._show()
 
-        line.request(lambda: _some(piece, pending), show)
-
-
-def _some(piece, pending):
-    """The first of the pending pieces, as many as there is time for, dict by key; at least one."""
-    end, pieces = time.monotonic() + TURN_SECONDS, {}
-    for key in pending:
-        pieces[key] = piece(*key)
-        if time.monotonic() > end:
-            break
-    return pieces
+        line.request(partial(some_of, piece, pending), show)

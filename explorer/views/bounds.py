@@ -1,7 +1,8 @@
 """The Bounds page: delta against epsilon under every analysis, and how far each is from the lower bound."""
 
+from functools import partial
+
 import numpy as np
-import pandas as pd
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
@@ -64,34 +65,30 @@ class BoundsView(PageView):
     def _draw(self, *moves):
         """The curves that follow the hand at once, what is read from them next, and the other curves as they come."""
         state = self.state
-        self.slow.forget()  # what is still computed is of other parameters
-        curves = state.curves(state.names(slow=False))
+        fast, slow = (state.names(slow=slow) for slow in (False, True))
+        curves = state.columns(fast)
+
+        def complete(answers):
+            columns, rows = answers
+            self._show_curves(curves | columns)
+            self._show_readouts(state.rows(fast) | rows)
+
+        work = partial(state.copy().answers, ("columns", slow), ("rows", slow))
+        if slow and self.slow.request(work, complete):
+            return
         self._show_curves(curves)
         if moves:
-            self.soon.request(lambda: self._read(curves))
+            self.soon.request(lambda: self._show_readouts(state.rows(fast)))
         else:
-            self._read(curves)
-
-    def _read(self, curves):
-        state = self.state
-        summary = state.summary(state.names(slow=False))
-        self._show_readouts(summary)
-        if names := state.names(slow=True):
-            frozen = state.copy()
-
-            def complete(slow):
-                later, more = slow
-                self._show_curves(curves.join(later[names]))
-                self._show_readouts(pd.concat([summary, more]))
-
-            self.slow.request(lambda: (frozen.curves(names), frozen.summary(names)), complete)
+            self._show_readouts(state.rows(fast))
 
     def _show_curves(self, curves):
         """Draw what there is; the others are still being computed."""
         state = self.state
-        nothing = np.full(len(curves), np.nan)
-        self.source.data = {name: np.asarray(curves.get(name, nothing)) for name in ("epsilon", *state.bounds)}
-        _, refused = state.proofs([name for name in curves if name != "epsilon"])
+        axis = state.axis()
+        nothing = np.full(len(axis), np.nan)
+        self.source.data = {"epsilon": axis, **{name: curves.get(name, nothing) for name in state.bounds}}
+        _, refused = state.proofs(list(curves))
         for name, line in self.lines.items():
             line.visible = name not in refused
         self._turn(upright=state.epsilon_upright)
@@ -99,10 +96,10 @@ class BoundsView(PageView):
         self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
 
-    def _show_readouts(self, summary):
-        """Say what there is; the bounds that are not in `summary` are still being computed."""
+    def _show_readouts(self, rows):
+        """Say what there is; the bounds that are not in `rows` are still being computed."""
         state = self.state
-        self.readouts.show(_headline(summary, state) + _split(summary, state), _cards(summary, state))
+        self.readouts.show(_headline(rows, state) + _split(state), _cards(rows, state))
 
     def _turn(self, *, upright):
         """Put epsilon on one axis and log10 delta on the other."""
@@ -142,9 +139,9 @@ class BoundsView(PageView):
         return self.arrange(controls, self.notes)
 
 
-def _headline(summary, state):
-    epsilons = summary["epsilon"]
-    best, lowest = epsilons.drop(list(LOWER_BOUNDS), errors="ignore").idxmin(), epsilons[LOWER_BOUND]
+def _headline(rows, state):
+    epsilons = {name: row["epsilon"] for name, row in rows.items() if not row["refusal"]}
+    best, lowest = min(epsilons.keys() - set(LOWER_BOUNDS), key=epsilons.get), epsilons[LOWER_BOUND]
     gap = ""
     if lowest > 0:
         ratio = rounded(epsilons[best] / lowest, up=True)
@@ -154,21 +151,20 @@ def _headline(summary, state):
     )
 
 
-def _split(summary, state):
+def _split(state):
     """The paper's epsilon in its three parts, a sentence."""
-    split = state.split(summary)
-    if "Hockey-stick" not in split.index:
+    parts = state.split().get("Hockey-stick")
+    if parts is None:
         return ""
-    parts = split.loc["Hockey-stick"]
+    whole = rounded(sum(parts.values()), up=True)
     return (
-        f" <span class='detail'>The hockey-stick ε = {rounded(parts.sum(), up=True)} is {parts['jacobian']:.3g} for "
+        f" <span class='detail'>The hockey-stick ε = {whole} is {parts['jacobian']:.3g} for "
         f"the loss's curvature, −log(1 − β/λ), + {parts['shift']:.3g} for the noise's shift, L²/2σ², "
         f"{'+' if parts['noise'] >= 0 else '−'} {abs(parts['noise']):.3g} for its spread at this δ.</span>"
     )
 
 
-def _cards(summary, state):
-    rows = summary.to_dict("index")  # a tenth of the time of asking the table
+def _cards(rows, state):
     for name in state.bounds:
         up, color = name not in LOWER_BOUNDS, stroke(name).color
         if name not in rows:

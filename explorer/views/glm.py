@@ -1,5 +1,7 @@
 """The GLM bug page: divergence against dimension with and without linear structure, and two exact densities."""
 
+from functools import partial
+
 import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
@@ -103,8 +105,8 @@ class GLMView(PageView):
         self.notes.param.update(object=note, visible=bool(refusal))
         self.source.data = {name: np.full(len(DIMENSIONS), np.nan) for name in ("d", *ANALYSES)}
         self.readouts.show("Computing …", [])
-        frozen = state.copy()
-        self.slow.request(lambda: (frozen.curves(), *frozen.readouts()), lambda results: self._show(*results))
+        work = partial(state.copy().answers, ("curves",), ("readouts",))
+        self.slow.request(work, lambda results: self._show(results[0], *results[1]))
         for pane in self.panes:
             redraw(pane)
 

@@ -1,5 +1,7 @@
 """The Rényi page: epsilon against the order alpha, of every proof, beside DP-SGD and where that leaps."""
 
+from functools import partial
+
 import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
@@ -105,11 +107,8 @@ class RenyiView(PageView):
             return
         self.known = None, None, None
         self._show()
-        frozen = state.copy()
-        self.slow.request(
-            lambda: (frozen.curves([DP_SGD])[DP_SGD].to_numpy(), frozen.leap()),
-            lambda result: self._learn(wanted, *result),
-        )
+        work = partial(state.copy().answers, ("curves", [DP_SGD]), ("leap",))
+        self.slow.request(work, lambda results: self._learn(wanted, results[0][DP_SGD].to_numpy(), results[1]))
 
     def _learn(self, wanted, curve, leap):
         if wanted == self._wanted():

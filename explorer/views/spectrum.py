@@ -134,8 +134,7 @@ class SpectrumView(PageView):
         state = self.state
         self.fits, self.refused = {}, {}
         self._clear()
-        frozen = state.copy()
-        self.slow.request(lambda: _fitted(frozen), lambda results: self._show(*results))
+        self.slow.request(state.copy().picture, lambda results: self._show(*results))
 
     def _clear(self):
         self.maps.data = _no_maps()
@@ -261,13 +260,6 @@ class SpectrumView(PageView):
         pair = [pmui.Grid(pane, size={"xs": 12, "xl": 6}) for pane in self.panes[1:]]
         plots = pmui.Grid(*pair, container=True, sizing_mode="stretch_width")
         return pmui.Column(self.arrange(controls, self.notes, plots), self.statements, sizing_mode="stretch_width")
-
-
-def _fitted(state):
-    """All that takes time: the fits, the refusals, the readouts, and the loss over the window that shows them."""
-    fits, refused = state.fits()
-    where = window(fits)
-    return fits, refused, state.readouts(fits, refused), where, landscape(where)
 
 
 def _no_maps():

@@ -1,5 +1,7 @@
 """The Worst case page: the loss that leaks most, the noise it moves, where its delta comes from, and what is proved."""
 
+from functools import partial
+
 import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
@@ -121,11 +123,8 @@ class WorstCaseView(PageView):
         note = f"{HOCKEY_STICK} does not apply, because {in_symbols(refusal)}. The other bounds need only λ > 0."
         self.notes.param.update(object=note, visible=bool(refusal))
         self.readouts.show("Looking for the loss that leaks most …", [])
-        frozen = state.copy()
-        self.slow.request(
-            lambda: (frozen.curves(), frozen.bends(), frozen.summary(), frozen.pieces()),
-            lambda found: self._complete(*found),
-        )
+        work = partial(state.copy().answers, ("curves",), ("bends",), ("summary",), ("pieces",))
+        self.slow.request(work, lambda found: self._complete(*found))
         for pane in self.panes:
             redraw(pane)
 

@@ -111,7 +111,7 @@ def pack(function, arguments):
 
 def perform(connection, work):
     """Do packed work in this process, which is the work's own, and send what it reports and gives."""
-    _be_modest()
+    be_modest()
     try:
         function, arguments = pickle.loads(work)
         value = function(report=lambda message: connection.send(("message", pickle.dumps(message))), **arguments)
@@ -130,7 +130,8 @@ def end_with_parent(end=lambda: os._exit(1)):
     threading.Thread(target=watch, name="explorer-parent", daemon=True).start()
 
 
-def _be_modest():
+def be_modest():
+    """Have this process, which computes for another, go behind it in everything and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends its jobs
     end_with_parent()
     if hasattr(os, "nice"):

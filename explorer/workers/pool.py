@@ -53,7 +53,7 @@ class WorkerPool:
         self._changed = threading.Condition()
         self._waiting = {}  # deque of Task by session, the session that was served longest ago first
         self._running = Counter()  # jobs by session
-        self._context = _process_context()
+        self._context = process_context()
         # Daemons, like the processes they start: a program that ends does not wait for its jobs.
         for _ in range(self.max_workers):
             threading.Thread(target=self._serve, name="explorer-job", daemon=True).start()
@@ -191,10 +191,11 @@ def fair_order(waiting, running):
             waiting[session] = tasks
 
 
-def _process_context():
+def process_context():
+    """How processes for work are started."""
     # A fork server has the libraries loaded once and starts a job in milliseconds; Windows can only spawn.
     if "forkserver" not in multiprocessing.get_all_start_methods() or sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["explorer.learning"])
+    context.set_forkserver_preload(["explorer.learning", "explorer.state.fit"])
     return context

@@ -1,7 +1,9 @@
-"""The pool of this server process, shared by all its sessions."""
+"""What all sessions of this server process share: its pool, and the processes beside it."""
 
 import threading
+from functools import cache
 
+from explorer.workers.beside import Beside
 from explorer.workers.pool import WorkerPool
 
 _shared = None
@@ -22,3 +24,9 @@ def share(pool):
     global _shared
     with _lock:
         _shared = pool
+
+
+@cache
+def shared_beside():
+    """The processes beside this one; they start when there is something to compute."""
+    return Beside()

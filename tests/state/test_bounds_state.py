@@ -1,6 +1,7 @@
 """The Bounds page's numbers, without a page: tables, presets, and curves that a theorem forbids."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from explorer.accounting import HockeyStickBound, KiferBound, ProfileBound
@@ -74,12 +75,13 @@ def test_slow_bounds_are_read_on_their_safe_side(noise_std):
 
 def test_split_adds_up_to_the_papers_epsilon():
     state = BoundsState(noise_std=10.0, l2_reg=5.0, smoothness=2.0)
-    split, summary = state.split(), state.summary(["RDP", "Hockey-stick"])
+    split = pd.DataFrame.from_dict(state.split(), orient="index")
+    summary = state.summary(["RDP", "Hockey-stick"])
     np.testing.assert_allclose(split.sum(axis=1), summary["epsilon"], rtol=1e-12)
     np.testing.assert_allclose(split["jacobian"], -np.log(1 - 2 / 5))
     np.testing.assert_allclose(split["shift"], 1 / 200)
     assert (split["noise"] > 0).all()
-    assert BoundsState(l2_reg=0.5).split().empty
+    assert BoundsState(l2_reg=0.5).split() == {}
 
 
 @pytest.mark.parametrize("corner", ["low", "high"])

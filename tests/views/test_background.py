@@ -1,12 +1,17 @@
 """Work beside the event loop: what was asked for last, in turns, and nothing of parameters that have moved since."""
 
 import asyncio
+import os
+import pickle
+import signal
 import threading
+from functools import partial
 
 import numpy as np
 
 from explorer.views import BoundsView, background
-from explorer.views.background import Pieces, Soon
+from explorer.views.background import Latest, Pieces, Soon
+from explorer.workers import beside
 from tests.views.beside import run_beside
 
 
@@ -28,7 +33,7 @@ def test_without_an_event_loop_all_pieces_are_there_at_once():
 
 
 def test_pieces_are_shown_after_every_turn(monkeypatch):
-    monkeypatch.setattr(background, "TURN_SECONDS", 0)  # a piece a turn
+    monkeypatch.setattr(beside, "TURN_SECONDS", 0)  # a piece a turn
     shown = []
     pieces = Pieces(lambda: shown.append(len(pieces.known)), lines=1)
 
@@ -77,15 +82,43 @@ def test_soon_runs_in_the_next_turn_only_what_was_asked_for_last(monkeypatch):
     assert ran == [2, 3]
 
 
-def test_slow_curves_of_other_parameters_are_not_shown_while_the_readouts_wait_for_their_turn():
+def test_slow_curves_of_other_parameters_are_never_shown():
     async def work():
         view = BoundsView()
         await until(lambda: np.isfinite(view.source.data["Tight"]).all())
-        view.state.noise_std = 6.0  # the slow curves of these begin
-        view.soon.request = lambda update: None  # and the turn after the next move does not come
+        shown = []
+        view.source.on_change("data", lambda _, old, new: shown.append((view.state.noise_std, new["Tight"])))
+        view.state.noise_std = 6.0
+        await asyncio.sleep(2 * background.QUIET_SECONDS)  # the slow curves of these begin
         view.state.noise_std = 7.0
-        await until(view.slow._task.done)
-        assert np.isnan(view.source.data["Tight"]).all()
-        np.testing.assert_array_equal(view.source.data["RDP"], view.state.curves(["RDP"])["RDP"])
+        await until(lambda: np.isfinite(view.source.data["Tight"]).all())
+        tight = view.state.curves(["Tight"])["Tight"]
+        np.testing.assert_array_equal(shown[-1][1], tight)
+        assert all(np.isnan(curve).all() for _, curve in shown[:-1])
+        assert [noise_std for noise_std, _ in shown] == [6, 7, 7]
 
     run_beside(work(), lambda: asyncio.sleep(0), seconds=60)
+
+
+def test_work_that_can_be_pickled_is_done_beside_and_known_the_next_time(monkeypatch):
+    monkeypatch.setattr(background, "_packed", pickle.dumps)  # as on a served page
+    shown = []
+
+    async def work():
+        await until(lambda: Latest().request(os.getpid, shown.append))
+        pid = shown[-1]
+        assert pid != os.getpid()
+        os.kill(pid, signal.SIGKILL)
+        Latest().request(partial(divmod, 7, 2), shown.append)  # answered all the same
+        await until(lambda: shown[-1] == (3, 1))
+        assert Latest().request(os.getpid, shown.append) and shown[-1] == pid
+
+    run_beside(work(), lambda: asyncio.sleep(0), seconds=60)
+
+
+def test_a_closure_stays_here_and_so_does_everything_where_no_page_is_served(monkeypatch):
+    assert background._packed(os.getpid) is None
+    monkeypatch.setattr(background, "in_session", lambda: True)
+    assert pickle.loads(background._packed(partial(divmod, 7, 2)))() == (3, 1)
+    brought = b"a visitor's file"
+    assert background._packed(lambda: brought) is None
