@@ -13,6 +13,7 @@ from explorer.accounting import (
     GaussianLowerBound,
     HockeyStickBound,
     KiferBound,
+    ProfileBound,
     RefinedBound,
     RenyiBound,
     TightBound,
@@ -142,8 +143,8 @@ class BoundsState(ObjectivePerturbationState):
         return rows
 
     def _row(self, name):
-        lower, along = name in LOWER_BOUNDS, self.epsilon_max if name in SLOW else None
-        return _row(self.bounds[name], self.mechanism, epsilon=self.epsilon, delta=self.delta, lower=lower, along=along)
+        given = {"epsilon": self.epsilon, "delta": self.delta, "along": self.epsilon_max}
+        return _row(self.bounds[name], self.mechanism, lower=name in LOWER_BOUNDS, **given)
 
     def split(self):
         """What epsilon at the chosen delta is made of, for the two proofs of the paper that have such parts.
@@ -214,13 +215,14 @@ def _curve(bound, mechanism, epsilon_max):
 def _row(bound, mechanism, *, epsilon, delta, lower, along):
     """The bound's row of the summary, but for the ratio; a dict that nobody changes.
 
-    `along` is the end of the curve along which epsilon at delta is sought, for a bound that is slow to ask, or None.
+    `along` is the end of the curve along which epsilon at delta is sought, where a bound has no faster way of its own.
     """
     proof = _proof(bound, mechanism)
     if isinstance(proof, str):
         return {"epsilon": np.nan, "log10_delta": np.nan, "refusal": proof}
-    curve = None if along is None else _curve(bound, mechanism, along)
-    if curve is not None and curve[0] > np.log10(delta) >= curve[-1]:
+    curve = _curve(bound, mechanism, along)
+    searched = getattr(type(proof), "epsilon", None) is ProfileBound.epsilon
+    if searched and curve[0] > np.log10(delta) >= curve[-1]:
         at_delta = _epsilon_along(curve, proof, epsilon_max=along, delta=delta, lower=lower)
     else:
         at_delta = float(proof.epsilon(delta))

@@ -59,7 +59,9 @@ class BoundsView(PageView):
         super().__init__(plot, **params)
         self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="bounds_notes")
         self.soon, self.slow = Soon(), Latest()
+        self.state.param.watch(self._turn, ["epsilon", "delta", "epsilon_max", "epsilon_upright"])
         self.state.param.watch(self._draw, self.state.shared())
+        self._turn()
         self._draw()
 
     def _draw(self, *moves):
@@ -91,7 +93,6 @@ class BoundsView(PageView):
         _, refused = state.proofs(list(curves))
         for name, line in self.lines.items():
             line.visible = name not in refused
-        self._turn(upright=state.epsilon_upright)
         notes = " ".join(hidden(refused))
         self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
@@ -101,9 +102,9 @@ class BoundsView(PageView):
         state = self.state
         self.readouts.show(_headline(rows, state) + _split(state), _cards(rows, state))
 
-    def _turn(self, *, upright):
+    def _turn(self, *_):
         """Put epsilon on one axis and log10 delta on the other."""
-        state, plot = self.state, self.plot
+        state, plot, upright = self.state, self.plot, self.state.epsilon_upright
         for name, line in self.lines.items():
             line.glyph.update(x=name if upright else "epsilon", y="epsilon" if upright else name)
         epsilon, delta = (plot.y_range, plot.x_range) if upright else (plot.x_range, plot.y_range)

@@ -16,6 +16,7 @@ from explorer.workers.jobs import WorkerDied, be_modest
 from explorer.workers.pool import process_context
 
 PROCESSES = 2  # so that a long answer does not hold up the short ones
+NICENESS = 15  # the curves that follow the hand at once go before these, and these before a fit
 REMEMBERED_BYTES = 64 * 2**20
 TURN_SECONDS = 0.2  # so often some pieces of a long answer are given
 
@@ -46,7 +47,7 @@ class Beside:
         with self._lock:
             if self._executor is None:
                 self._executor = ProcessPoolExecutor(
-                    self.processes, mp_context=process_context(), initializer=be_modest
+                    self.processes, mp_context=process_context(), initializer=be_modest, initargs=(NICENESS,)
                 )
             executor = self._executor
         try:

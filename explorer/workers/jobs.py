@@ -10,7 +10,7 @@ from collections import deque
 from concurrent.futures import Future
 from pathlib import Path
 
-NICENESS = 10  # an answer to a slider goes before a fit
+NICENESS = 19  # an answer to a slider goes before a fit; there is time between the moves of a hand
 
 
 class JobCancelled(Exception):
@@ -130,12 +130,12 @@ def end_with_parent(end=lambda: os._exit(1)):
     threading.Thread(target=watch, name="explorer-parent", daemon=True).start()
 
 
-def be_modest():
+def be_modest(niceness=NICENESS):
     """Have this process, which computes for another, go behind it in everything and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends its jobs
     end_with_parent()
     if hasattr(os, "nice"):
-        os.nice(NICENESS)
+        os.nice(niceness)
     with contextlib.suppress(OSError):  # where memory runs out, Linux is to take a job and not a server
         Path("/proc/self/oom_score_adj").write_text("500")
 

@@ -24,6 +24,7 @@ from tests.hosting.connection import Document
 PERIOD = 0.5  # seconds between two moves of a hand
 AT_ONCE = 8  # visitors who open a page at the same moment
 POSITIONS = 200  # of a slider
+STEPS = (-3, -2, -1, 1, 2, 3)
 SERVERS = 2
 UNUSED_SECONDS = 15  # a page of a crowd takes some to connect
 
@@ -68,13 +69,15 @@ async def visits(address, queries):
 async def move(document, seconds, rng):
     """Move σ until the time is over; list of seconds from event to answer."""
     slider, source = document.component(label="σ  noise")[1], document.model(name="bounds_curves")
-    place, times, end = rng.randrange(POSITIONS), [], time.monotonic() + seconds
+    places = (np.arange(POSITIONS + 1) * slider["step"] + slider["start"]).tolist()
+    # A position that is no move gets no answer, so that the first is to be away from where the slider stands.
+    place = rng.choice([i for i, value in enumerate(places) if abs(value - slider["value"]) > 4 * slider["step"]])
+    times, end = [], time.monotonic() + seconds
     await asyncio.sleep(rng.random() * PERIOD)
     while time.monotonic() < end:
-        place = abs(place + rng.choice((-3, -2, -1, 1, 2, 3)))
-        place = min(place, 2 * POSITIONS - place)  # always another one, reflected at the ends
+        place += rng.choice([step for step in STEPS if 0 <= place + step <= POSITIONS])
         start, drawn, told = time.monotonic(), False, False
-        await document.change(slider, "value", slider["start"] + place * slider["step"])
+        await document.change(slider, "value", places[place])
         while not (drawn and told):
             content = await document.answer(seconds=60)
             drawn, told = drawn or f'"{source["id"]}"' in content, told or '"value_label"' in content

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from explorer.accounting import HockeyStickBound, KiferBound, ProfileBound
-from explorer.state.bounds import BOUNDS, LOWER_BOUND, POINTS, PRESETS, BoundsState
+from explorer.accounting import HockeyStickBound, KiferBound, ProfileBound, RenyiBound
+from explorer.state.bounds import BOUNDS, LOWER_BOUND, LOWER_BOUNDS, POINTS, PRESETS, BoundsState
 from explorer.views import BoundsView
 
 
@@ -43,7 +43,7 @@ def test_summary_reads_the_curves():
     assert list(summary.index) == list(BOUNDS)
     assert summary.loc[LOWER_BOUND, "ratio"] == pytest.approx(1, rel=1e-9)
     assert (summary["ratio"] >= 1).all()
-    assert summary.loc["Kifer et al. 2012", "epsilon"] == KiferBound(state.mechanism).epsilon(state.delta)
+    assert summary.loc["RDP", "epsilon"] == RenyiBound(state.mechanism).epsilon(state.delta)
     at_epsilon = HockeyStickBound(state.mechanism).delta(state.epsilon)
     assert 10 ** summary.loc["Hockey-stick", "log10_delta"] == pytest.approx(at_epsilon)
 
@@ -61,16 +61,16 @@ def test_forbidden_combination_hides_the_curve_and_says_why():
 
 
 @pytest.mark.parametrize("noise_std", [0.7, 5.0, 60.0])
-def test_slow_bounds_are_read_on_their_safe_side(noise_std):
-    """Their epsilon at delta comes from a grid: never too small for a proof, never too large for what is attained."""
+def test_bounds_are_read_on_their_safe_side(noise_std):
+    """Where epsilon at delta comes from a grid: never too small for a proof, never too large for a lower bound."""
     state = BoundsState(noise_std=noise_std, l2_reg=5.0)
     state.fit_axis()
-    granted, _ = state.proofs(state.names(slow=True))
-    summary = state.summary(state.names(slow=True))
+    granted, _ = state.proofs()
+    summary = state.summary()
     for name, proof in granted.items():
         exact, shown = float(proof.epsilon(state.delta)), summary.loc[name, "epsilon"]
         assert shown == pytest.approx(exact, abs=1e-5 * state.epsilon_max)
-        assert (shown >= exact * (1 - 1e-9)) if name == "Tight" else (shown <= exact * (1 + 1e-9))
+        assert (shown >= exact * (1 - 1e-9)) if name not in LOWER_BOUNDS else (shown <= exact * (1 + 1e-9))
 
 
 def test_split_adds_up_to_the_papers_epsilon():

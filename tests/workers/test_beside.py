@@ -10,7 +10,7 @@ import pytest
 from work import PATIENCE
 
 from explorer.workers import Beside, WorkerDied, some_of
-from explorer.workers.jobs import NICENESS
+from explorer.workers.beside import NICENESS
 
 
 @pytest.fixture(scope="module")
