@@ -39,6 +39,7 @@ def main(arguments=None):
     import panel as pn
 
     from explorer.app import build
+    from explorer.hosting.server import collect_rarely
 
     hosts = {options.address, "localhost", "127.0.0.1"}
     try:
@@ -60,6 +61,7 @@ def main(arguments=None):
             1, f"cannot listen on {options.address}:{options.port}: {error.strerror}; choose another with --port\n"
         )
     print(f"The explorer is at http://{options.address}:{options.port} (Ctrl-C to stop)", flush=True)
+    collect_rarely()
     server.run_until_shutdown()
 
 

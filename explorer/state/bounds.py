@@ -223,26 +223,26 @@ def _row(bound, mechanism, *, epsilon, delta, lower, along):
     curve = _curve(bound, mechanism, along)
     searched = getattr(type(proof), "epsilon", None) is ProfileBound.epsilon
     if searched and curve[0] > np.log10(delta) >= curve[-1]:
-        at_delta = _epsilon_along(curve, proof, epsilon_max=along, delta=delta, lower=lower)
+        read = _read_along(curve, proof, epsilon_max=along, epsilon=epsilon, delta=delta, lower=lower)
     else:
-        at_delta = float(proof.epsilon(delta))
-    return {"epsilon": at_delta, "log10_delta": float(proof.log_delta(epsilon)) / np.log(10), "refusal": ""}
+        read = float(proof.epsilon(delta)), float(proof.log_delta(epsilon)) / np.log(10)
+    return {"epsilon": read[0], "log10_delta": read[1], "refusal": ""}
 
 
-def _epsilon_along(log10_delta, proof, *, epsilon_max, delta, lower):
-    """epsilon at delta of a bound whose curve crosses delta, asked three times in all instead of a dozen: what is
-    returned is still an epsilon at which it was asked, on the safe side and within 1e-5 of the axis."""
+def _read_along(curve, proof, *, epsilon_max, epsilon, delta, lower):
+    """(epsilon at delta, log10 delta at epsilon) of a bound whose curve crosses delta, asked twice and not a dozen
+    times: the former is still an epsilon at which it was asked, on the safe side and within 1e-5 of the axis."""
 
-    def crossing():  # the first point at most at delta; not the first of all, where rounding puts it there
-        return max(1, int(np.argmax(log10_delta <= np.log10(delta))))
+    def around(grid, log10_delta):
+        # The first point at most at delta, and the one before it: also where rounding puts the very first there.
+        i = max(1, int(np.argmax(log10_delta <= np.log10(delta))))
+        return grid[i - 1], grid[i]
 
-    epsilon = _axis(epsilon_max)
-    for _ in range(2):
-        i = crossing()
-        epsilon = np.linspace(epsilon[i - 1], epsilon[i], 65)
-        log10_delta = proof.log_delta(epsilon) / np.log(10)
-    i = crossing()
-    return float(epsilon[i - 1] if lower else epsilon[i])
+    grid = np.linspace(*around(_axis(epsilon_max), curve), 65)
+    *log10_delta, at_epsilon = proof.log_delta(np.append(grid, epsilon)) / np.log(10)
+    grid = np.linspace(*around(grid, np.array(log10_delta)), 65)
+    before, after = around(grid, proof.log_delta(grid) / np.log(10))
+    return float(before if lower else after), float(at_epsilon)
 
 
 _SCRIPT = """\

@@ -10,7 +10,7 @@ import panel as pn
 from explorer.views.plotting import in_session, on_document
 from explorer.workers import PROCESSES, WorkerDied, shared_beside, some_of
 
-QUIET_SECONDS = 0.05  # a hand that moves a slider asks again sooner than that
+QUIET_SECONDS = 0.04  # a key that is held down asks again sooner than that
 
 
 @cache

@@ -24,6 +24,7 @@ $$\hat\theta = \arg\min_\theta \sum_{i} \ell(\theta; z_i) + \frac{\lambda}{2}\lV
 """
 
 FLOOR = -12.0  # log10 delta at the foot of the plot, unless delta itself is near it
+DEEPEST = 20 * FLOOR  # a browser takes seconds for a line that ends ten thousand heights below its plot
 
 
 class BoundsView(PageView):
@@ -89,7 +90,8 @@ class BoundsView(PageView):
         state = self.state
         axis = state.axis()
         nothing = np.full(len(axis), np.nan)
-        self.source.data = {"epsilon": axis, **{name: curves.get(name, nothing) for name in state.bounds}}
+        drawn = {name: np.maximum(curves.get(name, nothing), DEEPEST) for name in state.bounds}
+        self.source.data = {"epsilon": axis, **drawn}
         _, refused = state.proofs(list(curves))
         for name, line in self.lines.items():
             line.visible = name not in refused
