@@ -23,8 +23,9 @@ from explorer.views import (
 )
 from explorer.views.address import Address, query_of_session
 from explorer.views.background import prepare
+from explorer.views.browser import mend
 from explorer.views.controls import limit_active
-from explorer.views.plotting import in_session, let_plots_come_late
+from explorer.views.plotting import in_session
 
 pn.extension("mathjax", notifications=True)
 
@@ -111,7 +112,7 @@ class Session:
 
         pn.state.onload(loaded)
         if in_session():
-            let_plots_come_late(pn.state.curdoc)
+            mend(pn.state.curdoc)
             prepare()
         return self._page
 

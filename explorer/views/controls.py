@@ -17,7 +17,7 @@ class LiveSlider(pmui.FloatSlider):
     when a new version of Panel makes sliders slow.
     """
 
-    _priority_changes = ["value"]
+    _priority_changes = ("value",)
     _busy__ignore = (*pmui.FloatSlider._busy__ignore, "value", "value_throttled")
 
 

@@ -199,25 +199,6 @@ def _texts(plot):
         yield bar, "major_label_text_font_size", 0.925
 
 
-def let_plots_come_late(document):
-    """Let plots be added to a page that is already shown.
-
-    A change of size anywhere lays out the whole page, also a plot that has not arranged its own parts yet, and Bokeh
-    (3.9) throws there; the plot does so a moment later and asks for a layout itself. The prototype is private: look
-    here first when a new version of Bokeh lays out pages wrongly.
-    """
-    document.js_on_event("document_ready", CustomJS(code=_WAIT_FOR_PARTS))
-
-
-_WAIT_FOR_PARTS = """
-    const view = Bokeh.Models.get("Plot").prototype.default_view.prototype
-    for (const name of ["_measure_layout", "_after_layout"]) {
-        const method = view[name]
-        view[name] = function () { if (this.layout != null) method.call(this) }
-    }
-"""
-
-
 def in_session():
     """Whether this code runs for a page of a server, rather than in a notebook or a script."""
     return pn.state.curdoc is not None and pn.state.curdoc.session_context is not None

@@ -14,7 +14,7 @@ from tests.ui.conftest import Explorer
 @pytest.fixture
 def explorer(chromium, proxied):
     page = chromium.new_page(viewport={"width": 1280, "height": 950})
-    page.set_default_navigation_timeout(1000 * PATIENCE)
+    page.set_default_timeout(1000 * PATIENCE)
     sockets = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
     explorer = Explorer(page, proxied[0].address)
@@ -26,6 +26,7 @@ def explorer(chromium, proxied):
 def test_slider_fit_and_nothing_from_elsewhere(explorer, proxied):
     proxy, _ = proxied
     page = explorer.page
+    explorer.open("Bounds")
     explorer.slider("σ").focus()
     for _ in range(5):
         page.keyboard.press("ArrowRight")

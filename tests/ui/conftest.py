@@ -16,6 +16,7 @@ from playwright.sync_api import sync_playwright
 
 from explorer.app import slug
 
+PATIENCE = 60_000  # milliseconds; generous, since other tests keep the machine busy meanwhile
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -79,7 +80,7 @@ def serve():
 def open_page(page, address, name, **query):
     """Open the explorer's page of that name by a link that holds these parameters."""
     page.goto(f"{address}/?{urlencode({'page': slug(name), **query})}")
-    page.get_by_role("tab", name=name, exact=True, selected=True).wait_for(timeout=60_000)
+    page.get_by_role("tab", name=name, exact=True, selected=True).wait_for(timeout=PATIENCE)
 
 
 class Explorer:
@@ -90,12 +91,11 @@ class Explorer:
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
-        page.goto(f"{address}/?page=bounds")
-        self.slider("σ").wait_for(timeout=60_000)
 
     def open(self, name, **query):
         """Open the named page by a link that holds these parameters."""
         open_page(self.page, self.address, name, **query)
+        self.page.locator("[role=slider]:visible, input[type=range]:visible").first.wait_for(timeout=PATIENCE)
 
     def slider(self, symbol):
         """The slider on the open page whose label starts with the parameter's symbol."""
@@ -111,13 +111,14 @@ class Explorer:
         """Whether the named curve is drawn."""
         return self.page.evaluate("name => Bokeh.documents[0].get_model_by_name(name).visible", curve)
 
-    def until(self, condition, *, seconds=30):
+    def until(self, condition):
         """Wait until condition() is true; the browser keeps running meanwhile."""
-        for _ in range(seconds * 20):
+        for _ in range(PATIENCE // 50):
             if condition():
                 return
             self.page.wait_for_timeout(50)
-        raise AssertionError(f"not reached in {seconds} s")
+        fields = [box.input_value() for box in self.page.get_by_role("textbox").all() if box.is_visible()]
+        raise AssertionError(f"not reached in {PATIENCE / 1000:g} s at {self.page.url}, where the fields say {fields}")
 
     def settle(self):
         """Wait until no field has changed for a second: what a busy server has still to say of the keys."""
@@ -138,6 +139,7 @@ class Explorer:
 @pytest.fixture
 def explorer(chromium, server):
     page = chromium.new_page(viewport={"width": 1280, "height": 950})
+    page.set_default_timeout(PATIENCE)
     explorer = Explorer(page, server)
     yield explorer
     page.close()
