@@ -139,8 +139,11 @@ def _answer(work, packed):
     except KeyError:
         pass
     try:
-        answer = beside.run(packed)
-    except (WorkerDied, ImportError, AttributeError):  # the process is gone, or has not the module of somebody's bound
+        try:
+            answer = beside.run(packed)
+        except WorkerDied:
+            answer = beside.run(packed)
+    except (OSError, ImportError, AttributeError):  # no process can be had, or none that has somebody's own bound
         return work()
     beside.remember(packed, answer)
     return answer

@@ -1,18 +1,18 @@
 """Processes beside this one for what a page waits for: slow curves, of some tens of milliseconds to seconds.
 
 They stay, since starting a process for each answer, as the pool does for a job, takes longer than to compute it. In
-threads of this process the same work would hold up every slider: threads share one interpreter.
+threads of this process the same work would hold up every slider: threads share one interpreter. The standard library's
+executor would do, but for the semaphores that it leaves behind where a server ends at once.
 """
 
 import pickle
+import queue
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 
 from cachetools import LRUCache
 
-from explorer.workers.jobs import WorkerDied, be_modest
+from explorer.workers.jobs import WorkerDied, be_modest, pickled_error
 from explorer.workers.pool import process_context
 
 PROCESSES = 2  # so that a long answer does not hold up the short ones
@@ -33,30 +33,32 @@ class Beside:
     """
 
     def __init__(self, *, processes=PROCESSES, remembered_bytes=REMEMBERED_BYTES):
-        self.processes = processes
-        self._answers = LRUCache(remembered_bytes, getsizeof=len)
-        self._executor, self._lock = None, threading.Lock()
+        self._free = queue.SimpleQueue()  # _Process, or None for one that is to be started
+        for _ in range(processes):
+            self._free.put(None)
+        self._answers, self._lock = LRUCache(remembered_bytes, getsizeof=len), threading.Lock()
 
     def run(self, work):
-        """The value of a pickled callable of no arguments; raises what it raises.
+        """The value of a pickled callable of no arguments; waits for a free process, and raises what the work raises.
 
         Raises
         ------
-        WorkerDied, if its process ended or could not be started; the next call starts processes again
+        WorkerDied, if the process ended meanwhile; the next call starts another
+        OSError, if none can be started
         """
-        with self._lock:
-            if self._executor is None:
-                self._executor = ProcessPoolExecutor(
-                    self.processes, mp_context=process_context(), initializer=be_modest, initargs=(NICENESS,)
-                )
-            executor = self._executor
+        process = self._free.get()
         try:
-            return self._submit(executor, work).result()
-        except BrokenProcessPool:
-            with self._lock:
-                if self._executor is executor:
-                    self._executor = None
+            process = process or _Process()
+            kind, content = process.answer(work)
+        except EOFError:
+            process.end()
+            process = None
             raise WorkerDied("the computing process ended without an answer; ask again") from None
+        finally:
+            self._free.put(process)
+        if kind == "error":
+            raise pickle.loads(content)
+        return pickle.loads(content)
 
     def remember(self, key, answer):
         """Keep an answer under a hashable key."""
@@ -71,12 +73,33 @@ class Beside:
             answer = self._answers[key]
         return pickle.loads(answer)
 
-    @staticmethod
-    def _submit(executor, work):
+
+class _Process:
+    """A process that answers one question after the other."""
+
+    def __init__(self):
+        context = process_context()
+        self._connection, there = context.Pipe()
+        self._process = context.Process(target=_serve, args=(there,), daemon=True)
+        self._process.start()
+        there.close()
         try:
-            return executor.submit(_perform, work)
-        except OSError as error:
-            raise BrokenProcessPool(error.strerror) from None
+            self._connection.recv()
+        except EOFError:
+            raise OSError("the process beside this one ended before it could be asked anything") from None
+
+    def answer(self, work):
+        """Kind, "value" or "error", and content, pickled; raises EOFError if the process is gone."""
+        try:
+            self._connection.send_bytes(work)
+            return self._connection.recv()
+        except ConnectionError:
+            raise EOFError from None
+
+    def end(self):
+        self._process.kill()
+        self._process.join()
+        self._connection.close()
 
 
 def some_of(piece, pending):
@@ -89,5 +112,13 @@ def some_of(piece, pending):
     return pieces
 
 
-def _perform(work):
-    return pickle.loads(work)()
+def _serve(connection):
+    be_modest(NICENESS)
+    connection.send("ready")
+    while True:
+        work = connection.recv_bytes()
+        try:
+            answer = "value", pickle.dumps(pickle.loads(work)())
+        except Exception as error:
+            answer = "error", pickled_error(error)
+        connection.send(answer)

@@ -117,7 +117,7 @@ def perform(connection, work):
         value = function(report=lambda message: connection.send(("message", pickle.dumps(message))), **arguments)
         connection.send(("value", pickle.dumps(value)))
     except Exception as error:
-        connection.send(("error", _pickled(error)))
+        connection.send(("error", pickled_error(error)))
 
 
 def end_with_parent(end=lambda: os._exit(1)):
@@ -140,7 +140,8 @@ def be_modest(niceness=NICENESS):
         Path("/proc/self/oom_score_adj").write_text("500")
 
 
-def _pickled(error):
+def pickled_error(error):
+    """An exception as bytes that can be read again."""
     try:
         pickled = pickle.dumps(error)
         pickle.loads(pickled)  # an exception with arguments of its own can be written and not be read

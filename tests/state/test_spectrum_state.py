@@ -24,7 +24,6 @@ from explorer.state.spectrum import (
     window,
 )
 from explorer.views import SpectrumView
-from explorer.views import spectrum as view_module
 
 SMALL = {"steps": 8, "sampled": False}
 
@@ -234,7 +233,7 @@ def test_switches_redraw_without_new_fits(monkeypatch):
     def none(state):
         raise AssertionError("a switch asked for new fits")
 
-    monkeypatch.setattr(view_module, "_fitted", none)
+    monkeypatch.setattr(SpectrumState, "picture", none)
     view.state.param.update(prefix_sums=True, absolute=True)
     assert view.plot.title.text == "Covariance of the noise in the sums up to steps s and t"
     mechanism = view.fits[TREE].privacy.mechanism

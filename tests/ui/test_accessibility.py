@@ -54,6 +54,7 @@ def test_nobody_is_shut_out(chromium, server, name):
 
 def test_tab_leads_through_a_page_in_reading_order(explorer):
     page = explorer.page
+    explorer.open("Bounds")
     page.get_by_role("tab", name="Bounds", exact=True).focus()
     names = []
     for _ in range(40):
