@@ -5,6 +5,7 @@ from functools import partial
 
 import panel as pn
 import panel_material_ui as pmui
+from panel.util import edit_readonly
 from tornado.websocket import WebSocketHandler
 
 from explorer.views import (
@@ -99,7 +100,12 @@ class Session:
             title="Objective perturbation explorer",
             header=[pn.layout.HSpacer(), self.projector],
             main=[pmui.Column(self.tabs, address.pane, sizing_mode="stretch_width")],
+            busy_indicator=None,  # a page has its own progress
         )
+        # What it follows by itself (panel-material-ui 0.16) is busy with any page of the server: each would be told of
+        # the others' events, and the server would hold every page that it ever made.
+        with edit_readonly(self._page):
+            self._page.busy = self.projector.param.disabled
 
         # What a control changes before the browser has reported the page complete can be lost on the way back
         # (panel 1.9), and hidden controls cannot be touched.
