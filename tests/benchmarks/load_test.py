@@ -142,7 +142,7 @@ def main():
     given = parser.parse_args()
     with hosted() as (address, host, servers):
         if given.visitors:
-            asyncio.run(come_and_go(address, 2 * AT_ONCE))  # what is loaded once, and the pages' first caches
+            asyncio.run(come_and_go(address, 4 * AT_ONCE))  # what is loaded once, first caches, the room of a crowd
             before = memory(host, servers)
             asyncio.run(come_and_go(address, given.visitors))
             after = memory(host, servers)
