@@ -86,6 +86,7 @@ class _Process:
         try:
             self._connection.recv()
         except EOFError:
+            self.end()
             raise OSError("the process beside this one ended before it could be asked anything") from None
 
     def answer(self, work):

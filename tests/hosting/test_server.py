@@ -130,19 +130,49 @@ def test_an_upload_is_gone_with_its_session(serve, monkeypatch):
             pass
         seen["table"] = weakref.ref(seen["view"]().state.upload)
         assert seen["table"]() == read_csv(CSV, name="mine.csv")
-        document.close()
-        while server.get_sessions()[0].connection_count:
-            await asyncio.sleep(0.01)
-        await server._tornado.applications["/"]._cleanup_sessions(-1)
-        assert server.get_sessions() == []
-        for _ in range(50):  # the last callbacks of the session hold it for some turns of the loop
-            gc.collect()
-            if seen["table"]() is None and seen["view"]() is None:
-                return
-            await asyncio.sleep(0.1)
-        raise AssertionError([name for name, reference in seen.items() if reference() is not None])
+        await leave(server, document)
+        await forgotten(seen)
 
     serve(act)
+
+
+def test_a_closed_page_is_freed(serve, monkeypatch):
+    seen = {}
+
+    def build():
+        session = app.Session()
+        seen["session"] = weakref.ref(session)
+        return session.page()
+
+    monkeypatch.setattr(app, "build", build)
+
+    async def act(server, condition, address):
+        page = await Page.fetch(address, "?page=bounds")
+        document = await Document.pull(await page.connect(origin=ORIGIN))
+        await document.loaded()
+        await leave(server, document)
+        await forgotten(seen)
+
+    serve(act)
+
+
+async def leave(server, document):
+    """Close a page's connection and have its session ended."""
+    document.close()
+    while server.get_sessions()[0].connection_count:
+        await asyncio.sleep(0.01)
+    await server._tornado.applications["/"]._cleanup_sessions(-1)
+    assert server.get_sessions() == []
+
+
+async def forgotten(seen):
+    """Wait until nothing holds what a dict of weak references leads to."""
+    for _ in range(50):  # the last callbacks of the session hold it for some turns of the loop
+        gc.collect()
+        if all(reference() is None for reference in seen.values()):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError([name for name, reference in seen.items() if reference() is not None])
 
 
 def test_everything_is_under_the_path(serve):

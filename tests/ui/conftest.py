@@ -95,6 +95,10 @@ class Explorer:
     def open(self, name, **query):
         """Open the named page by a link that holds these parameters."""
         open_page(self.page, self.address, name, **query)
+        self.wait_for_controls()
+
+    def wait_for_controls(self):
+        """Wait until the open page is made, which it is when it is first opened."""
         self.page.locator("[role=slider]:visible, input[type=range]:visible").first.wait_for(timeout=PATIENCE)
 
     def slider(self, symbol):

@@ -88,8 +88,7 @@ def test_the_start_page_leads_to_every_page_by_keyboard(explorer, server):
         page.get_by_role("button", name=f"{number} · {name}: ").focus()
         page.keyboard.press("Enter")
         page.get_by_role("tab", name=name, selected=True).wait_for()
-        slider = page.locator("[role=slider]:visible, input[type=range]:visible").first
-        slider.wait_for()  # a page is made when it is first opened
+        explorer.wait_for_controls()
         explorer.until(lambda n=name: f"page={slug(n)}" in page.url)
         page.get_by_role("tab", name="Start").click()
 
