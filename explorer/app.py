@@ -120,6 +120,7 @@ class Session:
         if in_session():
             mend(pn.state.curdoc)
             prepare()
+            pn.state.on_session_destroyed(_forget_views)
         return self._page
 
     def _show(self):
@@ -152,6 +153,16 @@ class Session:
         self._page.theme_config = {"typography": {"fontSize": 17 if on else 14}}
         for view in self.views.values():
             view.set_projector(on)
+
+
+def _forget_views(context):
+    """Drop the page's notifications from Panel's table of roots, where they would hold the document for ever.
+
+    Private to Panel (1.9): a server keeps them, unless it is started by `panel serve`.
+    """
+    for root, (_, _, document, _) in list(pn.state._views.items()):
+        if document is context._document:
+            del pn.state._views[root]
 
 
 def _send_at_once():

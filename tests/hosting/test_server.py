@@ -150,6 +150,7 @@ def test_a_closed_page_is_freed(serve, monkeypatch):
         page = await Page.fetch(address, "?page=bounds")
         document = await Document.pull(await page.connect(origin=ORIGIN))
         await document.loaded()
+        seen["document"] = weakref.ref(server.get_sessions()[0].document)
         await leave(server, document)
         await forgotten(seen)
 

@@ -14,7 +14,14 @@ from tests.ui.conftest import FLAGS, chromium_path, serve
 PICTURE = Path(__file__).parents[2] / "docs" / "explorer.png"
 MODES = {"light": (), "dark": ("Toggle theme",), "projector": ("Projector",)}
 WIDTHS = (1280, 1920)
+HEIGHT = 950
 QUIET_MS = 3000  # curves that are computed beside the others have come by then
+HIDDEN = """() => {  // pixels of the page that its scrolling frame, inside a component's own tree, does not show
+    const below = (root) => Math.max(0, ...Array.from(root.querySelectorAll("*"), (e) => Math.max(
+        /auto|scroll/.test(getComputedStyle(e).overflowY) ? e.scrollHeight - e.clientHeight : 0,
+        e.shadowRoot ? below(e.shadowRoot) : 0)))
+    return below(document)
+}"""
 
 
 def main(arguments=None):
@@ -23,7 +30,7 @@ def main(arguments=None):
     with serve() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
         if not folders:
-            _shoot(browser, f"{address}/?page=bounds", PICTURE, clip={"x": 0, "y": 0, "width": 1280, "height": 950})
+            _shoot(browser, f"{address}/?page=bounds", PICTURE, clip={"x": 0, "y": 0, "width": 1280, "height": HEIGHT})
         for name in (START, *PAGES) if folders else ():
             for mode, buttons in MODES.items():
                 for width in WIDTHS:
@@ -33,17 +40,15 @@ def main(arguments=None):
 
 
 def _shoot(browser, url, path, *, width=1280, buttons=(), clip=None):
-    page = browser.new_page(viewport={"width": width, "height": 950})
+    page = browser.new_page(viewport={"width": width, "height": HEIGHT})
     page.goto(url)
     page.get_by_role("tab", selected=True).first.wait_for(timeout=60_000)
     for label in buttons:
         page.get_by_label(label).first.click()
     page.wait_for_timeout(QUIET_MS)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The page scrolls inside its frame: the window is made as high as what is in it.
-    height = page.evaluate("() => Math.max(...Array.from(document.querySelectorAll('*'), e => e.scrollHeight))")
     if clip is None:
-        page.set_viewport_size({"width": width, "height": height})
+        page.set_viewport_size({"width": width, "height": HEIGHT + page.evaluate(HIDDEN)})
         page.wait_for_timeout(500)
     page.screenshot(path=path, clip=clip)
     print(path)
