@@ -61,7 +61,7 @@ def main(arguments=None):
             1, f"cannot listen on {options.address}:{options.port}: {error.strerror}; choose another with --port\n"
         )
     print(f"The explorer is at http://{options.address}:{options.port} (Ctrl-C to stop)", flush=True)
-    collect_rarely()
+    collect_rarely(server)
     server.run_until_shutdown()
 
 

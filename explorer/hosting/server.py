@@ -16,6 +16,7 @@ from explorer.workers.jobs import end_with_parent
 log = logging.getLogger("explorer.hosting")
 
 CHECK_MILLISECONDS = 5_000
+GARBAGE_MILLISECONDS = 10_000
 BODY_BYTES = 64 * 2**10  # of HTTP requests, none of which needs one
 TOKEN_SECONDS = 12 * 3600  # within these a page may connect again; the session it names must still be there
 NOTICE_SECONDS = 1  # what was just asked for is answered, and a proxy can see that nobody is to come
@@ -38,7 +39,7 @@ def run_server(settings, *, index, pool_address, secret):
     share(pool)
     server, condition = build_server(settings, index=index, pool=pool, secret=secret)
     write_impersonally()  # the libraries are loaded now, and some have set up handlers
-    collect_rarely()
+    collect_rarely(server)
     loop = asyncio.get_event_loop()
 
     def stop():
@@ -55,15 +56,29 @@ def run_server(settings, *, index, pool_address, secret):
     os._exit(0)  # threads of sessions must not hold up the end
 
 
-def collect_rarely():
-    """Look for cyclic garbage less often than Python would, and never among what is there from the start.
+def collect_rarely(server):
+    """Look for cyclic garbage when pages have been closed, and else less often than Python would; never among what is
+    there from the start.
 
     An answer to a slider makes thousands of objects that live for milliseconds, and to look through the pages of a
-    class takes 200 to 600 ms, in which nobody is answered. Panel (1.9) collects when sessions have ended.
+    class takes 200 to 600 ms, in which nobody is answered. But a closed page is garbage of megabytes, and Panel (1.9)
+    looks for it only after a time in which none was closed.
     """
+    from tornado.ioloop import PeriodicCallback
+
+    known = set()
+
+    def collect():
+        here = {session.id for session in server.get_sessions()}
+        if not known <= here:
+            gc.collect()
+        known.clear()
+        known.update(here)
+
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+    server.io_loop.add_callback(PeriodicCallback(collect, GARBAGE_MILLISECONDS).start)
 
 
 def build_server(settings, *, index, pool, secret):

@@ -115,7 +115,6 @@ class BoundsView(PageView):
         across, up = self.epsilon_mark, self.delta_mark
         across.update(dimension="width" if upright else "height", location=state.epsilon)
         up.update(dimension="height" if upright else "width", location=np.log10(state.delta))
-        plot.legend.location = "top_right" if upright else "bottom_left"  # the corner that the curves leave empty
         plot.xaxis.axis_label, plot.yaxis.axis_label = ("log₁₀ δ", "ε") if upright else ("ε", "log₁₀ δ")
         plot.title.text = (
             "Promised ε (lower is better)" if upright else "Promised failure probability (lower is better)"

@@ -8,6 +8,7 @@ from bokeh.models import BoxAnnotation, ColumnDataSource, CustomJSTickFormatter,
 from explorer.state.calibrate import ACCOUNTANTS, CHUNKS, F_RANGE, LEAST, PARTS, POINT, CalibrateState
 from explorer.views.background import Pieces
 from explorer.views.controls import choice, log_slider, switch
+from explorer.views.legend import name_only
 from explorer.views.page import PageView
 from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, rounded
@@ -133,6 +134,7 @@ class CalibrateView(PageView):
             picture.draw(self.curves, gaussian, state.f)
             for name, line in picture.lines.items():
                 line.visible = name in state.names()
+        name_only(self.plot, state.names())
         self._fit_axes(summary)
         self.readouts.show(_headline(summary, state), _cards(summary, state))
         self.fit_button.disabled = not np.isfinite(summary["l2_reg"].get(state.chosen, np.nan))

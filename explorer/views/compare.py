@@ -10,6 +10,7 @@ from explorer.state.compare import ABOUT, LABELS, NAMES, QUESTIONS, CompareState
 from explorer.study import EPSILONS, METHODS
 from explorer.views.controls import choice, choices, labelled_field, step_slider, switch
 from explorer.views.job import JobRunner
+from explorer.views.legend import name_only
 from explorer.views.page import PageView
 from explorer.views.plotting import add_curve, add_mark, curve_figure, on_document, redraw, stroke
 from explorer.views.readouts import Card
@@ -182,8 +183,7 @@ class CompareView(PageView):
                 model.visible = method in state.methods
         drawn = {LABELS[name] for name in parts["stored"]["method"]}
         drawn |= {name for name, part in ((PAPER, parts["paper"]), (LIVE, parts["live"])) if len(part)}
-        for item in self.plot.legend[0].items:
-            item.visible = item.label.value in drawn
+        name_only(self.plot, drawn)
         self.plot.legend[0].visible = bool(drawn)
         self.plot.title.text = f"{NAMES[state.dataset]}: mean accuracy, {state.band}"
         self.plot.y_range.update(**_range(table, len(drawn)))

@@ -15,6 +15,7 @@ from bokeh.models import (
 from explorer.state.composition import COMPOSED, LOWER_BOUND, SLOW, CompositionState
 from explorer.views.background import Pieces
 from explorer.views.controls import log_slider, switch
+from explorer.views.legend import name_only
 from explorer.views.page import PageView, hidden
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
@@ -79,7 +80,7 @@ class CompositionView(PageView):
             self.lines[name].js_link("visible", self.bands[name], "visible")
         self.mark = add_mark(plot, "height")
         plot.xaxis.ticker = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
-        plot.legend.click_policy = "hide"
+        plot.legend.update(click_policy="hide", location="top_left")
         super().__init__(plot, **params)
         self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="composition_notes")
         self.progress = pmui.LinearProgress(value=0, variant="determinate", visible=False, sizing_mode="stretch_width")
@@ -121,6 +122,7 @@ class CompositionView(PageView):
         for name in ALL:
             for drawn in (self.lines, self.marks, self.bands):
                 drawn[name].visible = name in shown
+        name_only(self.plot, state.names())
         self.mark.location = state.uses
         self._upright(shown)
         known = self.readings.known
@@ -136,7 +138,6 @@ class CompositionView(PageView):
     def _upright(self, shown):
         """The upright axis: epsilon on a logarithmic scale, or log10 delta."""
         state, plot = self.state, self.plot
-        plot.legend.location = "top_left"  # every curve rises
         if state.delta_upright:
             plot.y_range.update(start=FLOOR, end=0.2)
             plot.yaxis.ticker, plot.yaxis.formatter = BasicTicker(), BasicTickFormatter()

@@ -7,6 +7,8 @@ from bokeh.models import ColorBar, CustomJS, HoverTool, LinearColorMapper, SaveT
 from bokeh.palettes import RdBu11, interp_palette
 from bokeh.plotting import figure
 
+from explorer.views.legend import clear_legend
+
 
 @dataclass(frozen=True)
 class Stroke:
@@ -184,6 +186,7 @@ def set_projector(plot, on, *, height=480):
         if hasattr(getattr(renderer, "glyph", None), "line_width"):  # an area has none, contours have several glyphs
             renderer.glyph.line_width = 5 if on else 3
     plot.height = height * 7 // 6 if on else height
+    clear_legend(plot)
 
 
 def _texts(plot):
@@ -224,6 +227,10 @@ def on_document(update):
 
 
 def redraw(pane):
-    """Send what changed in a Bokeh pane to a notebook cell; a served page gets it without help."""
+    """Let a plot's legend out of the curves' way, and send what changed in its Bokeh pane to a notebook cell.
+
+    A served page gets it without help.
+    """
+    clear_legend(pane.object)
     if not in_session():
         pn.io.push_notebook(pane)

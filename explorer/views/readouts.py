@@ -1,5 +1,6 @@
 """The numbers that matter, large, as cards of plain HTML; rounded so that no guarantee looks better than it is."""
 
+import re
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from html import escape
@@ -9,6 +10,8 @@ import panel as pn
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
+LONG = 10  # characters of a value that needs smaller type to fit into one line of a narrow card
+
 _STYLE = """
 :host { container-type: inline-size; }
 .headline { font-size: 1.35em; line-height: 1.35; margin: 0 0 0.7em 0; }
@@ -17,6 +20,7 @@ _STYLE = """
         border-radius: 0.5em; padding: 0.6em 0.9em; }
 .title { font-weight: 600; }
 .value { font-size: 1.9em; line-height: 1.25; font-variant-numeric: tabular-nums; }
+.long { font-size: 1.3em; line-height: 1.83; }
 .detail { opacity: 0.85; }
 """
 
@@ -41,10 +45,18 @@ class Readouts(pn.pane.HTML):
         """Replace the headline (HTML, str) and the cards (iterable of Card)."""
         boxes = "".join(
             f'<div class="card" style="border-left-color: {card.color}"><div class="title">{escape(card.title)}</div>'
-            f'<div class="value">{escape(card.value)}</div><div class="detail">{escape(card.detail)}</div></div>'
+            f'<div class="value{" long" if len(card.value) > LONG else ""}">{_unbroken(escape(card.value))}</div>'
+            f'<div class="detail">{_unbroken(escape(card.detail))}</div></div>'
             for card in cards
         )
-        self.object = f'<div role="status"><p class="headline">{headline}</p><div class="cards">{boxes}</div></div>'
+        self.object = (
+            f'<div role="status"><p class="headline">{_unbroken(headline)}</p><div class="cards">{boxes}</div></div>'
+        )
+
+
+def _unbroken(text):
+    """The text with no line's end within "ε = 1" or "1.32 × 10⁻⁷"."""
+    return re.sub(r" ([=≤≥]|×(?= 10)) ", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)
 
 
 def rounded(value, *, up, digits=3):

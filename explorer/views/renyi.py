@@ -9,6 +9,7 @@ from bokeh.models import ColumnDataSource, Range1d
 from explorer.state.renyi import DP_SGD, NAMES, NORMAL, PROOFS, RenyiState
 from explorer.views.background import Latest
 from explorer.views.controls import log_slider, switch
+from explorer.views.legend import name_only
 from explorer.views.page import PageView, hidden
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, rounded
@@ -129,8 +130,7 @@ class RenyiView(PageView):
         for name, line in self.lines.items():
             line.visible = name in state.names and name not in refused
         self.leap_mark.visible = state.show_dp_sgd and state.sampling_rate < 1
-        for item in self.plot.legend[0].items:
-            item.visible = state.show_dp_sgd or item.renderers[0] not in (self.lines[DP_SGD], self.leap_mark)
+        name_only(self.plot, (*NAMES, LEAP) if state.show_dp_sgd else [name for name in NAMES if name != DP_SGD])
         self.alpha_mark.location = state.alpha
         self.plot.x_range.update(start=1, end=state.alpha_max)
         if key is not None:  # else the range would jump back and forth

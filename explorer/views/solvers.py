@@ -20,6 +20,7 @@ from explorer.state.solvers import (
 from explorer.views.background import Latest
 from explorer.views.controls import labelled_field, log_slider, switch
 from explorer.views.job import JobRunner
+from explorer.views.legend import name_only
 from explorer.views.page import PageView, columns
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, Readouts, power_of_ten
@@ -331,8 +332,7 @@ def _frame(plot, low, high):
 def _show_only(plot, lines, labels):
     for label, line in lines.items():
         line.visible = label in labels
-    for item in plot.legend[0].items:
-        item.visible = item.renderers[0].visible
+    name_only(plot, labels)
 
 
 def _no_growth():

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import panel_material_ui as pmui
-from bokeh.models import ColumnDataSource, Range1d
+from bokeh.models import ColumnDataSource, CustomJSTickFormatter, Range1d
 
 from explorer.state.worst_case import (
     ATTAINED,
@@ -85,6 +85,9 @@ class WorstCaseView(PageView):
             plot.min_border_left = BORDER
             plot.x_range = others[0].x_range
         first.legend.update(click_policy="hide", location="top_center")
+        self.figures["excess"].yaxis.formatter = CustomJSTickFormatter(
+            code="return String(Number(tick.toPrecision(3)))"
+        )
         self.epsilon_mark = add_mark(self.figures["privacy loss"], "width")
         super().__init__(*self.figures.values(), **params)
         self.slow = Latest()

@@ -26,6 +26,7 @@ AT_ONCE = 8  # visitors who open a page at the same moment
 POSITIONS = 200  # of a slider
 STEPS = (-3, -2, -1, 1, 2, 3)
 SERVERS = 2
+FIRST = 80  # visitors: what is loaded once, first caches, and room for as many pages as are ever there at a time
 UNUSED_SECONDS = 15  # a page of a crowd takes some to connect
 
 
@@ -142,7 +143,7 @@ def main():
     given = parser.parse_args()
     with hosted() as (address, host, servers):
         if given.visitors:
-            asyncio.run(come_and_go(address, 4 * AT_ONCE))  # what is loaded once, first caches, the room of a crowd
+            asyncio.run(come_and_go(address, FIRST))
             before = memory(host, servers)
             asyncio.run(come_and_go(address, given.visitors))
             after = memory(host, servers)

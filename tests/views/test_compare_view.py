@@ -10,6 +10,7 @@ from explorer.study import EPSILONS, run_cells, summarise
 from explorer.views import CompareView
 from explorer.workers import WorkerPool
 from tests.views.beside import run_beside
+from tests.views.words import said
 
 METHODS = ["amp_rdp", "output_perturbation", "non_private"]
 PATIENCE = 120
@@ -55,10 +56,9 @@ def test_only_chosen_methods_are_drawn_and_in_the_legend(results):
 def test_readouts_follow_epsilon(results):
     view = CompareView(state(stored=results, epsilon=8.0))
     best, accuracy, _ = view.state.best()
-    assert (
-        f"At ε = 8 on Breast cancer (stored trials) the best honest method is <b>{LABELS[best]}" in view.readouts.object
-    )
-    assert f"{100 * accuracy:.2f} %" in view.readouts.object
+    headline = f"At ε = 8 on Breast cancer (stored trials) the best honest method is <b>{LABELS[best]}"
+    assert headline in said(view.readouts)
+    assert f"{100 * accuracy:.2f} %" in said(view.readouts)
     before = view.readouts.object
     view.state.epsilon = 0.025
     assert view.mark.location == 0.025
@@ -71,7 +71,7 @@ def test_without_a_table_it_says_so_and_draws_the_papers_values():
     assert view.notes.visible
     assert np.isnan(view.source.data["Algorithm 1, Rényi"]).all()
     assert sorted(view.paper.data["accuracy"])[:2] == pytest.approx([77.34, 90.05])
-    assert "No results on Synthetic-L at ε = 0.5 yet" in view.readouts.object
+    assert "No results on Synthetic-L at ε = 0.5 yet" in said(view.readouts)
     view.state.dataset = "adult"
     assert "is not run here" in view.plan.object
     view.state.dataset = "gisette"
@@ -97,12 +97,12 @@ def test_live_trials_are_drawn_and_repeat_the_stored_ones(results):
     for text, accuracy in drawn.items():
         method = next(name for name in METHODS if text.startswith(f"{LABELS[name]}:"))
         assert accuracy == pytest.approx(100 * table[method].get(1.0, table[method].iloc[-1]))
-    assert "Live: Output perturbation" in view.readouts.object
+    assert "Live: Output perturbation" in said(view.readouts)
     view.state.methods = ["amp_rdp"]
     assert len(view.live.data["accuracy"]) == 1
     view.state.dataset = "synthetic_l"
     assert len(view.live.data["accuracy"]) == 0
-    assert "Live:" not in view.readouts.object
+    assert "Live:" not in said(view.readouts)
     view.state.dataset = "breast_cancer"
     view.forget_live()
     assert len(view.live.data["accuracy"]) == 0
@@ -119,7 +119,7 @@ def test_cancelled_run_keeps_what_was_done(results):
     drive(view, cancel)
     assert view.runner.status.object == "Cancelled. The trials that are drawn stay."
     assert 1 <= len(view.state.live.frame) < 20
-    assert "(live trials)" not in view.readouts.object  # nothing private was run
+    assert "(live trials)" not in said(view.readouts)  # nothing private was run
 
 
 def test_another_dataset_cancels_and_nothing_to_run_is_explained():

@@ -11,6 +11,7 @@ from explorer.state.fit import CERTIFICATE, FitState, run_fit
 from explorer.views import FitView, fit
 from explorer.workers import WorkerPool
 from tests.views.beside import run_beside
+from tests.views.words import said
 
 PATIENCE = 60
 CSV = "\n".join(["a,b,kind", *(f"{i % 13},{i % 7},{'xy'[i % 2]}" for i in range(80))]).encode()
@@ -59,14 +60,14 @@ def test_every_plot_shows_the_result_and_nothing_is_left_when_a_parameter_moves(
     )
     np.testing.assert_array_equal(drawn(view, "fit_descent", "source", "gradient norm"), result.trace["gradient_norm"])
     assert "Certificate holds: 4 of 4 draws" in plots(view)["fit_certificate"].plot.title.text
-    assert "in the median of 4 draws" in view.readouts.object
-    assert "holds" in view.readouts.object
+    assert "in the median of 4 draws" in said(view.readouts)
+    assert "holds" in said(view.readouts)
     assert "standardised" in view.notes.object and view.notes.visible
     view.state.section = CERTIFICATE  # another part of the same result
     assert view.state.result is result
     view.state.epsilon = 2.0
     assert view.state.result is None
-    assert "Press <b>Train</b>" in view.readouts.object
+    assert "Press <b>Train</b>" in said(view.readouts)
     assert not view.notes.visible
     for plot, source in (("fit", "draws"), ("fit", "levels"), ("fit_certificate", "draws"), ("fit_descent", "source")):
         assert all(len(column) == 0 for column in getattr(plots(view)[plot], source).data.values())
@@ -93,7 +94,7 @@ def test_a_void_certificate_releases_nothing_and_says_so(view):
     view.state.param.update(gradient_tol=1e-16, draws=2, dataset="two_clouds")
     drive(view)
     assert "Certificate VOID: 2 of 2 draws" in plots(view)["fit_certificate"].plot.title.text
-    assert "<b>No release:</b>" in view.readouts.object
+    assert "<b>No release:</b>" in said(view.readouts)
     assert view.runner.status.severity == "error"
     assert "2 of 2 draws released nothing" in view.runner.status.object
     assert np.isnan(drawn(view, "fit", "draws", "accuracy")).all()
@@ -110,7 +111,7 @@ def test_nothing_stays_of_a_cancelled_run(view, monkeypatch):
     drive(view, cancel)
     assert view.runner.status.object == "Cancelled. Nothing was released."
     assert view.state.result is None
-    assert "Press <b>Train</b>" in view.readouts.object
+    assert "Press <b>Train</b>" in said(view.readouts)
     assert len(drawn(view, "fit", "draws", "draw")) == 0
 
 

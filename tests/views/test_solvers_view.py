@@ -11,6 +11,7 @@ from explorer.state.solvers import LAWS, NAMES, SIZES, SolversState, run_growth,
 from explorer.views import SolversView, solvers
 from explorer.workers import WorkerPool
 from tests.views.beside import run_beside
+from tests.views.words import said
 
 PATIENCE = 300
 
@@ -72,11 +73,11 @@ def test_race_is_drawn_and_who_did_not_finish_is_not_dropped(pool):
     assert list(standings["finished"]) == [True, True, False]
     assert {label: x for label, (x, _) in shown(view.marks, "finished").items()} == dict(standings["evaluations"][:2])
     assert list(shown(view.marks, "did not finish")) == ["Gradient descent"]
-    assert "<b>Did not finish:</b> Gradient descent." in view.readouts.object
+    assert "<b>Did not finish:</b> Gradient descent." in said(view.readouts)
     first, second = standings.index[:2]
-    assert f"<b>{first}</b> is first with <b>{standings['evaluations'].iloc[0]:,}</b>" in view.readouts.object
-    assert f"2. {second}" in view.readouts.object
-    assert "limit reached at gradient norm" in view.readouts.object
+    assert f"<b>{first}</b> is first with <b>{standings['evaluations'].iloc[0]:,}</b>" in said(view.readouts)
+    assert f"2. {second}" in said(view.readouts)
+    assert "limit reached at gradient norm" in said(view.readouts)
     assert view.state.tables()["solvers"].equals(race.standings)
 
 
@@ -88,7 +89,7 @@ def test_theorems_stand_beside_and_follow_the_parameters(pool):
         assert shown(view.marks, "theorem: at most") == {
             label: (predicted[label], 0.01) for label in ("Gradient descent", "SAG")
         }
-        assert f"theorem: ≤ {predicted['Gradient descent']:,.0f}" in view.readouts.object
+        assert f"theorem: ≤ {predicted['Gradient descent']:,.0f}" in said(view.readouts)
 
 
 def test_a_moved_parameter_leaves_nothing_stale(pool):
@@ -98,7 +99,7 @@ def test_a_moved_parameter_leaves_nothing_stale(pool):
     assert view.state.race is None
     assert all(np.isnan(source.data["evaluations"]).all() for source in view.sources.values())
     assert not shown(view.marks, "finished") | shown(view.marks, "did not finish")
-    assert "Press <b>Race</b>" in view.readouts.object
+    assert "Press <b>Race</b>" in said(view.readouts)
 
 
 def test_a_running_race_shows_who_is_where_and_can_be_cancelled(pool, monkeypatch):
@@ -111,8 +112,8 @@ def test_a_running_race_shows_who_is_where_and_can_be_cancelled(pool, monkeypatc
 
     raced(view, cancel)
     assert view.runner.status.object == "Cancelled."
-    assert "Finished so far: Newton (2,000)." in view.readouts.object
-    assert "gradient norm 50 after 200" in view.readouts.object
+    assert "Finished so far: Newton (2,000)." in said(view.readouts)
+    assert "gradient norm 50 after 200" in said(view.readouts)
     assert view.state.race is None
 
 
@@ -126,7 +127,7 @@ def test_a_parameter_that_moves_during_a_race_ends_it(pool, monkeypatch):
 
     raced(view, move)
     assert view.entries == {}
-    assert "Press <b>Race</b>" in view.readouts.object
+    assert "Press <b>Race</b>" in said(view.readouts)
 
 
 def test_growth_is_drawn_with_its_laws_and_what_is_missing(pool):
@@ -141,7 +142,7 @@ def test_growth_is_drawn_with_its_laws_and_what_is_missing(pool):
     short = table[~table["finished"]]
     assert 0 < len(short) == sum(len(source.data["x"]) for source in view.growth_marks.values())
     assert np.isfinite([data[law] for law in LAWS]).all()
-    assert "did not finish for n = " in view.growth_readouts.object
+    assert "did not finish for n = " in said(view.growth_readouts)
     view.state.growing_l2_reg = True
     assert view.state.growth is None
     assert np.isnan(view.growth_source.data["Newton"]).all()
@@ -152,7 +153,7 @@ def test_the_growth_law_of_lambda_keeps_the_race(pool):
     raced(view, wait)
     view.state.growing_l2_reg = True
     assert view.state.race is not None
-    assert "is first with" in view.readouts.object
+    assert "is first with" in said(view.readouts)
 
 
 def test_nobody_chosen_is_explained(pool):
@@ -178,7 +179,7 @@ def test_every_corner_of_the_sliders_is_drawn_and_read_out(pool, name, corner):
     view = small(pool, **{name: SolversState.param[name].bounds[corner]})
     state, tau = view.state, view.state.gradient_tol
     view._show(run_race(**{**state.race_arguments(), "solvers": ["newton"], "max_passes": 10}))
-    assert "nan" not in view.readouts.object
+    assert "nan" not in said(view.readouts)
     assert view.plot.y_range.start < tau < view.plot.y_range.end
     assert view.plot.x_range.start < state.n_records < view.limit.location < view.plot.x_range.end
     assert sum(len(source.data["x"]) for source in view.marks.values()) == 3  # Newton's end, and two theorems
