@@ -56,7 +56,7 @@ class Readouts(pn.pane.HTML):
 
 def _unbroken(text):
     """The text with no line's end within "ε = 1" or "1.32 × 10⁻⁷"."""
-    return re.sub(r" ([=≤≥]|×(?= 10)) ", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)
+    return re.sub(r" ([=≤≥]|&[lg]t;|×(?= 10)) ", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)
 
 
 def rounded(value, *, up, digits=3):
