@@ -40,6 +40,7 @@ def main(arguments=None):
 
     from explorer.app import build
     from explorer.hosting.server import collect_rarely
+    from explorer.views.background import prepare
 
     hosts = {options.address, "localhost", "127.0.0.1"}
     try:
@@ -61,6 +62,7 @@ def main(arguments=None):
             1, f"cannot listen on {options.address}:{options.port}: {error.strerror}; choose another with --port\n"
         )
     print(f"The explorer is at http://{options.address}:{options.port} (Ctrl-C to stop)", flush=True)
+    prepare()
     collect_rarely(server)
     server.run_until_shutdown()
 

@@ -35,10 +35,13 @@ def run_server(settings, *, index, pool_address, secret):
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C too, and asks by SIGTERM
     write_impersonally()
+    from explorer.views import background
+
     pool = RemotePool(pool_address, authkey=bytes(multiprocessing.current_process().authkey))
     share(pool)
     server, condition = build_server(settings, index=index, pool=pool, secret=secret)
     write_impersonally()  # the libraries are loaded now, and some have set up handlers
+    background.prepare()
     collect_rarely(server)
     loop = asyncio.get_event_loop()
 

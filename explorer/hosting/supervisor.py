@@ -12,7 +12,7 @@ from multiprocessing.connection import wait
 
 from explorer.hosting.logs import write_impersonally
 from explorer.hosting.server import run_server
-from explorer.workers import WorkerPool, serve_pool
+from explorer.workers import WorkerPool, prepare_processes, serve_pool
 from explorer.workers.jobs import end_with_parent
 
 log = logging.getLogger("explorer.hosting")
@@ -61,6 +61,7 @@ def run_pool(settings, address):
         max_per_session=settings.queued_per_session,
         timeout_seconds=settings.job_seconds,
     )
+    prepare_processes()
     log.info("the pool runs %d computations at a time", pool.max_workers)
     serve_pool(pool, address=address, authkey=bytes(multiprocessing.current_process().authkey))
 

@@ -20,7 +20,7 @@ def _threads():
 
 
 def prepare():
-    """Start the processes beside this one, which takes a second, while the browser makes its page."""
+    """Start the processes beside this one, which takes a second or two, before anyone waits for them."""
     _threads().submit(shared_beside().run, pickle.dumps(bool))
 
 

@@ -4,7 +4,7 @@ that a page waits for in processes beside this one."""
 from explorer.workers.beside import PROCESSES, Beside, some_of
 from explorer.workers.broker import RemotePool, serve_pool
 from explorer.workers.jobs import Job, JobCancelled, JobTimedOut, PoolFull, PoolLost, WorkerDied
-from explorer.workers.pool import WorkerPool
+from explorer.workers.pool import WorkerPool, prepare_processes
 from explorer.workers.shared import share, shared_beside, shared_pool
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "RemotePool",
     "WorkerDied",
     "WorkerPool",
+    "prepare_processes",
     "serve_pool",
     "share",
     "shared_beside",

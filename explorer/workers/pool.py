@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
+from multiprocessing import forkserver
 
 from explorer.workers.jobs import Job, JobCancelled, JobTimedOut, PoolFull, WorkerDied, pack, perform
 
@@ -199,3 +200,9 @@ def process_context():
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["explorer.learning", "explorer.state.fit"])
     return context
+
+
+def prepare_processes():
+    """Load now what takes seconds, so that the first job does not wait for it, nor those who are here by then."""
+    if process_context().get_start_method() == "forkserver":
+        forkserver.ensure_running()

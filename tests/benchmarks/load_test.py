@@ -104,7 +104,7 @@ async def train(document, seconds):
 async def crowd(address, *, sessions, fits, seconds):
     """Print the latencies of many hands while fits run."""
     hands = await visits(address, ["?page=bounds"] * sessions)
-    learners = await visits(address, ["?page=fit&dataset=digits&draws=200"] * fits)
+    learners = await visits(address, ["?page=fit&draws=200"] * fits)
     moving = [move(hand, seconds, random.Random(seed)) for seed, hand in enumerate(hands)]
     working = [train(learner, seconds) for learner in learners]
     times, ended = await asyncio.gather(asyncio.gather(*moving), asyncio.gather(*working))
