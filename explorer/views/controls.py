@@ -160,12 +160,10 @@ def number_field(state, name):
             if not low <= value <= high:
                 raise ValueError
         except (ValueError, OverflowError):
-            field.error_state = True
             if pn.state.notifications is not None:
                 pn.state.notifications.warning(f"{parameter.label}: enter a number from {low:g} to {high:g}.")
             field.value = _text(getattr(state, name))
             return
-        field.error_state = False
         setattr(state, name, value)
 
     def follow(event):
