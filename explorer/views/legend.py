@@ -5,6 +5,7 @@ from bokeh.models import Line, LogScale
 
 CORNERS = ("bottom_left", "top_left", "top_right", "bottom_right")
 FRAME_WIDTH = 720  # pixels of the plot's own on a screen 1280 wide; with more the legend covers a smaller part
+CELL_FRAME_WIDTH = 500  # the same in a notebook's cell
 BORDER = 12  # pixels round all entries
 AROUND = 5.5  # heights of type between a figure's edges and its frame: title, ticks and label
 
@@ -15,23 +16,26 @@ def name_only(plot, labels):
         item.visible = item.label.value in labels
 
 
-def clear_legend(plot):
-    """Move the legend of a Bokeh figure to the corner where it covers least; it stays where it covers nothing."""
+def clear_legend(plot, *, frame_width=FRAME_WIDTH):
+    """Move the legend of a Bokeh figure to the corner where it covers least; it stays where it covers nothing.
+
+    The frame's width, in pixels, is a guess: only the browser knows it.
+    """
     for legend in plot.legend:
         if legend.visible and legend in plot.center:
-            size = legend_size(legend, plot)
+            size = legend_size(legend, plot, frame_width)
             if covered(legend.location, size, plot):
                 legend.location = min((legend.location, *CORNERS), key=lambda corner: covered(corner, size, plot))
 
 
-def legend_size(legend, plot):
+def legend_size(legend, plot, frame_width=FRAME_WIDTH):
     """Width and height of a legend as parts of the frame's."""
     base = plot.tags[0]
     labels = [item.label.value for item in legend.items if item.visible]
     columns = legend.ncols if isinstance(legend.ncols, int) else 1
     rows = -(-len(labels) // columns)
     width = columns * base * (4 + 0.45 * max(map(len, labels), default=0)) + BORDER
-    return width / FRAME_WIDTH, (rows * (22 + base / 4) + BORDER) / (plot.height - AROUND * base)
+    return width / frame_width, (rows * (22 + base / 4) + BORDER) / (plot.height - AROUND * base)
 
 
 def covered(corner, size, plot):

@@ -7,7 +7,7 @@ from bokeh.models import ColorBar, CustomJS, HoverTool, LinearColorMapper, SaveT
 from bokeh.palettes import RdBu11, interp_palette
 from bokeh.plotting import figure
 
-from explorer.views.legend import clear_legend
+from explorer.views.legend import CELL_FRAME_WIDTH, FRAME_WIDTH, clear_legend
 
 
 @dataclass(frozen=True)
@@ -231,6 +231,6 @@ def redraw(pane):
 
     A served page gets it without help.
     """
-    clear_legend(pane.object)
+    clear_legend(pane.object, frame_width=FRAME_WIDTH if in_session() else CELL_FRAME_WIDTH)
     if not in_session():
         pn.io.push_notebook(pane)

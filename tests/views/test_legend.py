@@ -62,4 +62,5 @@ def test_logarithmic_axes_and_hidden_and_missing_curves():
 @pytest.mark.parametrize("noise_std", [1, 5, 20, 80, 1000])
 def test_on_the_bounds_page_it_covers_no_curve(noise_std):
     plot = BoundsView(BoundsState(noise_std=noise_std)).plot
+    clear_legend(plot)  # as wide as on a page
     assert covered(plot.legend[0].location, legend_size(plot.legend[0], plot), plot) == 0
