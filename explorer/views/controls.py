@@ -151,7 +151,7 @@ def number_field(state, name):
         width=110,
         size="small",
         margin=(12, 5, 0, 5),
-        sx={"& input": {"textAlign": "right"}},
+        sx={"& input": {"textAlign": "right", "paddingLeft": "6px"}},
     )
 
     def enter(event):
