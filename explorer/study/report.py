@@ -144,15 +144,19 @@ def _differences(both):
     at = points.groupby([both["dataset"], both["method"], both["epsilon"]]).first()
     if not {("synthetic_l", method, 0.1) for method in _SHORT} <= set(at.index):
         return
-    honest = ", ".join(f"{value:+.1f}" for value in at["synthetic_l", "dp_sgd_honest_rdp"])
+    honest = ", and ".join(
+        f"on {NAMES[dataset]} {', '.join(f'{value:+.1f}' for value in part)}"
+        for dataset, part in at.xs("dp_sgd_honest_rdp", level="method").groupby("dataset", sort=False)
+    )
     yield (
         "Differences from the paper, in points. Algorithm 1: "
         f"{at['synthetic_l', 'amp_rdp', 0.1]:+.1f} on Synthetic-L at ε = 0.1, over random splits; "
         f"at most {_largest(at, 'amp_rdp'):.1f} elsewhere. Two of its "
         "other columns do not reproduce. "
         f"Dishonest DP-SGD on Synthetic-L at ε = 0.1: {at['synthetic_l', 'dp_sgd_dishonest', 0.1]:+.1f}, for which "
-        f"no reason is known. Honest DP-SGD on Synthetic-L: {honest}; part of it is what a noise √2 times as large "
-        "would do, as if the clipping norm √2 of rows with a constant had been counted twice."
+        f"no reason is known; at most {_largest(at, 'dp_sgd_dishonest'):.1f} elsewhere. Honest DP-SGD, from the least "
+        f"ε to the largest: {honest}; part of the latter is what a noise √2 times as large would do, as if the "
+        "clipping norm √2 of rows with a constant had been counted twice."
     )
 
 
