@@ -125,6 +125,9 @@ def find_window(losses, counts, *, tilt):
 def convolve(losses, counts, *, tilt):
     """The `TiltedProfile` of the sum of counts[f] independent copies of each losses[f], GridLosses on one step."""
     step = losses[0].step
+    if cumulant(losses, counts, tilt) == -np.inf:  # one of them is never finite, so the sum is not
+        nothing = np.zeros(1)
+        return TiltedProfile(step, 0, tilt, 0.0, nothing, nothing, 0.0, _log_infinity(losses, counts))
     left, right = find_window(losses, counts, tilt=tilt)
     first, last = int(np.floor(left / step)), int(np.ceil(right / step))
     outside = 2 * 2.01 * np.exp(_LOG_TAIL)  # two ends; once for what is missing, once for what wraps around

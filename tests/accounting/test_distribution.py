@@ -57,6 +57,18 @@ def test_a_single_use_needs_no_grid():
     assert gaussian(0.5).epsilon(1e-300) > 18
 
 
+def test_losses_that_are_infinite_but_for_a_millionth():
+    """From below no finite mass is left of them: nothing to convolve."""
+
+    def profile(epsilon):
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.log1p(-1e-6), np.log(-np.expm1(np.minimum(epsilon, 0))))
+
+    low, high = PrivacyLossDistribution.from_profile(profile).self_compose(10).log_delta_interval([0.0, 1, 50])
+    assert (low >= np.log1p(-2e-5)).all() and (low <= 0).all()
+    assert (high == 0).all()
+
+
 @settings(max_examples=25)
 @given(s=log_uniform(1e-5, 30), uses=st.integers(1, 300), accuracy=log_uniform(1e-4, 0.3))
 def test_every_accuracy_is_kept_and_certified(s, uses, accuracy):
