@@ -8,11 +8,11 @@ from bokeh.models import Band, ColumnDataSource, FixedTicker, HoverTool, Range1d
 
 from explorer.state.compare import ABOUT, LABELS, NAMES, QUESTIONS, CompareState, part_done, run_live, signed
 from explorer.study import EPSILONS, METHODS
-from explorer.views.controls import choice, choices, labelled_field, step_slider, switch
+from explorer.views.controls import alert, choice, choices, labelled_field, step_slider, switch
 from explorer.views.job import JobRunner
 from explorer.views.legend import name_only
 from explorer.views.page import PageView
-from explorer.views.plotting import add_curve, add_mark, curve_figure, on_document, redraw, stroke
+from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, on_document, redraw, stroke
 from explorer.views.readouts import Card
 
 INTRODUCTION = r"""
@@ -70,7 +70,7 @@ class CompareView(PageView):
         plot.xaxis.ticker = FixedTicker(ticks=list(EPSILONS))
         plot.legend.update(click_policy="hide", location="bottom_right", ncols=2, padding=5, background_fill_alpha=0.85)
         super().__init__(plot, **params)
-        self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="compare_notes")
+        self.notes = alert(name="compare_notes")
         self.about = pmui.Typography(variant="body2", sizing_mode="stretch_width")
         self.plan = pmui.Typography(variant="body2", sizing_mode="stretch_width")
         self.runner = JobRunner(
@@ -252,12 +252,17 @@ def _curves(table):
 
 
 def _points(table):
-    """Columns of single points in percent; what is not private stands at the right."""
+    """Columns of single points in percent; what is not private stands at the right.
+
+    The first one is blank, for the legend: it shows the first one's colour, and where that came after the plot was
+    drawn without any, Bokeh (3.9) throws.
+    """
     epsilon = table["epsilon"].replace(np.inf, EPSILONS[-1])
     columns = {name: 100 * table[name].to_numpy(float) for name in ("accuracy", "low", "high")}
-    color = [stroke(label).color for label in table["label"]]
-    text = [f"{row.label}: {_spoken(row)}" for row in table.itertuples()]
-    return {"epsilon": epsilon.to_numpy(float), **columns, "color": color, "text": text}
+    columns = {name: np.insert(values, 0, np.nan) for name, values in {"epsilon": epsilon, **columns}.items()}
+    color = [MARK, *(stroke(label).color for label in table["label"])]
+    text = ["", *(f"{row.label}: {_spoken(row)}" for row in table.itertuples())]
+    return {**columns, "color": color, "text": text}
 
 
 def _spoken(row):
