@@ -6,6 +6,14 @@ import param
 
 from explorer.accounting import BoundNotApplicable, ObjectivePerturbation
 
+ACCOUNTANTS = {  # of Algorithm 1, by what the pages call them
+    "Kifer et al. 2012": "kifer",
+    "RDP": "renyi",
+    "Hockey-stick": "hockey_stick",
+    "Refined": "refined",
+    "Tight": "tight",
+}
+
 
 class PageState(param.Parameterized):
     """Base of the pages' states.

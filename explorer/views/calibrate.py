@@ -1,5 +1,7 @@
 """The Calibrate page: the frontiers of noise and regularisation that a privacy budget allows, and the risk there."""
 
+from functools import partial
+
 import numpy as np
 import panel_material_ui as pmui
 from bokeh.events import Tap
@@ -7,10 +9,10 @@ from bokeh.models import BoxAnnotation, ColumnDataSource, CustomJSTickFormatter,
 
 from explorer.state.calibrate import ACCOUNTANTS, CHUNKS, F_RANGE, LEAST, PARTS, POINT, CalibrateState
 from explorer.views.background import Pieces
-from explorer.views.controls import choice, log_slider, switch
+from explorer.views.controls import alert, choice, log_slider, switch
 from explorer.views.legend import name_only
 from explorer.views.page import PageView
-from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, redraw, stroke
+from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, on_document, redraw, stroke
 from explorer.views.readouts import Card, rounded
 
 INTRODUCTION = r"""
@@ -80,8 +82,9 @@ class CalibrateView(PageView):
         self.risks.plot.legend.visible = False
         super().__init__(self.frontiers.plot, self.risks.plot, **params)
         for picture in (self.frontiers, self.risks):
-            picture.plot.on_event(Tap, lambda event, picture=picture: self._pick(picture.column, event))
-        self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="calibrate_notes")
+            # Bokeh's own events know no document of Panel's, so what follows later would change the page without it.
+            picture.plot.on_event(Tap, lambda event, picture=picture: on_document(partial(self._pick, picture, event)))
+        self.notes = alert(name="calibrate_notes")
         self.progress = pmui.LinearProgress(value=0, variant="determinate", visible=False, sizing_mode="stretch_width")
         self.fit_button = pmui.Button(
             label="Fit with these",
@@ -156,14 +159,12 @@ class CalibrateView(PageView):
             self.frontiers.plot.y_range.update(start=float(10**foot), end=float(10 ** (foot + DECADES)))
             self.risks.plot.y_range.update(start=RISKS[0] * risk, end=RISKS[1] * risk)
 
-    def _pick(self, column, event):
+    def _pick(self, picture, event):
         if self.curves:
-            self.state.pick(column, event.x, event.y, self.curves)
+            self.state.pick(picture.column, event.x, event.y, self.curves)
 
     def __panel__(self):
         state = self.state
-        lipschitz = log_slider(state, "lipschitz")
-        lipschitz[1].width = 165  # for all digits of √2
         controls = pmui.Column(
             self.preset_buttons(),
             *(log_slider(state, name) for name in ("epsilon", "delta")),
@@ -172,8 +173,7 @@ class CalibrateView(PageView):
             log_slider(state, "f"),
             pmui.FlexBox(*([self.fit_button] if self.fit else []), self.least_button),
             pmui.Divider(sizing_mode="stretch_width"),
-            lipschitz,
-            *(log_slider(state, name) for name in ("smoothness", "gradient_tol", "output_noise_std")),
+            *(log_slider(state, name) for name in ("lipschitz", "smoothness", "gradient_tol", "output_noise_std")),
             pmui.FlexBox(switch(state, "monotone_loss"), switch(state, "tight")),
             pmui.Divider(sizing_mode="stretch_width"),
             *(log_slider(state, name) for name in ("n_records", "dimension", "optimum_norm")),

@@ -1,4 +1,4 @@
-"""Controls of the pages: a slider on a logarithmic scale with the exact value beside it, a switch, and lists."""
+"""Controls of the pages: a slider on a logarithmic scale with the exact value beside it, a switch, lists, a box."""
 
 import numpy as np
 import panel as pn
@@ -7,6 +7,7 @@ import param
 
 STEPS = 200  # positions of a slider, from its lowest to its highest value
 ZERO_STEPS = 10  # between the lowest of them and zero
+SHORT = 8  # characters that a field has room for, unless it is made wider
 
 
 class LiveSlider(pmui.FloatSlider):
@@ -147,8 +148,7 @@ def number_field(state, name):
     low, high = parameter.bounds
     field = pmui.TextInput(
         label=parameter.label.split()[0],
-        value=_text(getattr(state, name)),
-        width=110,
+        **_shown(getattr(state, name)),
         size="small",
         margin=(12, 5, 0, 5),
         sx={"& input": {"textAlign": "right", "paddingLeft": "6px"}},
@@ -167,11 +167,16 @@ def number_field(state, name):
         setattr(state, name, value)
 
     def follow(event):
-        field.value = _text(event.new)
+        field.param.update(**_shown(event.new))
 
     field.param.watch(enter, "value")
     state.param.watch(follow, name)
     return field
+
+
+def alert(severity="info", *, visible=False, **options):
+    """A box for sentences, hidden until there are some, as wide as the cards below it; options as of pmui.Alert."""
+    return pmui.Alert(severity=severity, visible=visible, margin=(5, 10), sizing_mode="stretch_width", **options)
 
 
 def labelled_field(state, name):
@@ -188,6 +193,12 @@ def limit_active(tabs):
 def _rounded(value):
     """Three significant digits: what a hand on a slider means."""
     return float(f"{value:.3g}")
+
+
+def _shown(value):
+    """The text of a field, and the width that all its digits need."""
+    text = _text(value)
+    return {"value": text, "width": 110 if len(text) <= SHORT else 165}
 
 
 def _text(value):

@@ -98,7 +98,7 @@ def test_compare_reads_at_another_epsilon_and_runs_live(explorer):
     state = CompareState(dataset="breast_cancer", epsilon=1.0, live_methods=methods, trials=2)
     expected = 100 * run_live(cells=state.cells()).groupby("method")["accuracy"].mean()[methods].to_numpy()
     page.get_by_text("Done.").wait_for()
-    np.testing.assert_allclose(explorer.data("compare_live", "accuracy"), expected)
+    np.testing.assert_allclose(explorer.data("compare_live", "accuracy")[1:], expected)
 
 
 def test_spectrum_draws_the_fits_of_its_slider(explorer):
@@ -149,6 +149,7 @@ def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer):
     page.mouse.click(*page.evaluate(place, [touched["noise_std"], touched["l2_reg"]]))
     page.get_by_text("the proof Refined asks for").wait_for()
     assert explorer.field("f") == pytest.approx(touched["f"], rel=0.02)
+    explorer.until(lambda: "accountant=refined" in page.url)
     page.get_by_role("button", name="Fit with these").click()
     page.get_by_role("textbox", name="C", exact=True).wait_for()  # of the Fit page alone
     assert explorer.field("ε") == state.epsilon
