@@ -11,6 +11,7 @@ import param
 from sklearn.linear_model import LogisticRegression
 
 from explorer import datasets
+from explorer.accounting import InfeasibleTarget
 from explorer.learning import (
     AMPClassifier,
     ClippedLoss,
@@ -21,13 +22,23 @@ from explorer.learning import (
     Records,
 )
 from explorer.learning.solvers import minimise
-from explorer.state.page import PageState
+from explorer.state.page import ACCOUNTANTS, PageState
 from explorer.uploads import Table
 
 ACCURACY, TWO_FEATURES, CERTIFICATE = SECTIONS = ("Accuracy", "Two features", "Loss and certificate")
+DATA = {  # by what the page calls them
+    "Breast cancer": "breast_cancer",
+    "Two clouds": "two_clouds",
+    "Digits": "digits",
+    "Synthetic-L": "synthetic_l",
+    "Synthetic-H": "synthetic_h",
+    "Adult": "adult",
+    "Gisette": "gisette",
+}
 ROW_NORM = float(np.sqrt(2))  # of a record of norm 1 with its constant column
 SHARES = (0.05, 0.5, 0.95)  # of the draws that score less: the band's ends and the median
 POINTS = 600  # records drawn in the plane
+ROOM = 1.05  # times the least f or λ that can grant (ε, δ), where the other of σ and λ would have no bound
 REPORT_SECONDS = 0.05  # between two reports of a running fit
 _LEVELS = np.array([1, 2, 3]) / 3
 _CIRCLE = np.linspace(0, 2 * np.pi, 73)
@@ -113,7 +124,7 @@ class FitState(PageState):
     )
     dataset = param.Selector(
         default="breast_cancer",
-        objects=list(datasets.DATASETS),
+        objects=DATA,
         label="Data",
         doc="What is learned from. Fewer records mean that privacy costs more accuracy.",
     )
@@ -137,10 +148,10 @@ class FitState(PageState):
     )
     accountant = param.Selector(
         default="hockey_stick",
-        objects=["hockey_stick", "renyi", "refined", "tight", "kifer"],
+        objects=ACCOUNTANTS,
         label="Proof",
         doc="Which proof has to grant (ε, δ). All are right; a tighter one asks for less noise. "
-        "Least noise: tight (which takes seconds to compute), most: kifer.",
+        "Least noise: Tight (which takes seconds to compute), most: Kifer et al.",
     )
     gradient_tol = param.Number(
         0.01,
@@ -225,6 +236,24 @@ class FitState(PageState):
         if features[0] == features[1] or max(features) >= width:
             return f"Choose two different features: these data have {width}."
         return ""
+
+    def remedy(self, error):
+        """The parameter that would have met a target which `run_fit` refused.
+
+        Parameters
+        ----------
+        error : exception that it raised
+
+        Returns
+        -------
+        (str, float, float) : the parameter's name, what it must exceed, and a value that does; or None
+        """
+        if isinstance(error, InfeasibleTarget):
+            for name in {"f", "l2_reg"} & error.needed.keys():
+                least = error.needed[name]
+                if ROOM * least <= self.param[name].bounds[1]:
+                    return name, least, float(f"{ROOM * least:.3g}")
+        return None
 
     def tables(self):
         """Every draw and the first one's gradient norms of the last run, empty where there is none; the loss."""

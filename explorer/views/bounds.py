@@ -8,7 +8,7 @@ from bokeh.models import ColumnDataSource, Range1d
 
 from explorer.state.bounds import LOWER_BOUND, LOWER_BOUNDS, BoundsState
 from explorer.views.background import Latest, Soon
-from explorer.views.controls import log_slider, switch
+from explorer.views.controls import alert, log_slider, switch
 from explorer.views.page import PageView, hidden
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
@@ -58,7 +58,7 @@ class BoundsView(PageView):
         self.delta_mark, self.epsilon_mark = (add_mark(plot, dimension) for dimension in ("width", "height"))
         plot.legend.click_policy = "hide"
         super().__init__(plot, **params)
-        self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="bounds_notes")
+        self.notes = alert(name="bounds_notes")
         self.soon, self.slow = Soon(), Latest()
         self.state.param.watch(self._turn, ["epsilon", "delta", "epsilon_max", "epsilon_upright"])
         self.state.param.watch(self._draw, self.state.shared())

@@ -14,7 +14,7 @@ from bokeh.models import (
 
 from explorer.state.composition import COMPOSED, LOWER_BOUND, SLOW, CompositionState
 from explorer.views.background import Pieces
-from explorer.views.controls import log_slider, switch
+from explorer.views.controls import alert, log_slider, switch
 from explorer.views.legend import name_only
 from explorer.views.page import PageView, hidden
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
@@ -82,7 +82,7 @@ class CompositionView(PageView):
         plot.xaxis.ticker = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
         plot.legend.update(click_policy="hide", location="top_left")
         super().__init__(plot, **params)
-        self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="composition_notes")
+        self.notes = alert(name="composition_notes")
         self.progress = pmui.LinearProgress(value=0, variant="determinate", visible=False, sizing_mode="stretch_width")
         self.state.param.watch(self._draw, self.state.shared())
         self._draw()

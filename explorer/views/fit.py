@@ -5,7 +5,7 @@ from html import escape
 import panel_material_ui as pmui
 
 from explorer.state.fit import ACCURACY, CERTIFICATE, SECTIONS, TWO_FEATURES, FitState, run_fit
-from explorer.views.controls import choice, labelled_field, limit_active, log_slider, switch
+from explorer.views.controls import alert, choice, labelled_field, limit_active, log_slider, switch
 from explorer.views.exports import picture_buttons
 from explorer.views.fit_plots import (
     HOLDS,
@@ -22,7 +22,7 @@ from explorer.views.fit_plots import (
     set_side,
 )
 from explorer.views.job import JobRunner
-from explorer.views.page import PageView
+from explorer.views.page import PageView, symbol
 from explorer.views.plotting import on_document, redraw, stroke
 from explorer.views.readouts import Card, rounded
 from explorer.views.upload import UploadControl
@@ -75,11 +75,15 @@ class FitView(PageView):
             doing="Training",
             cancelled="Cancelled. Nothing was released.",
             failed="The fit failed and released nothing:",
+            explain=self._explain,
             pool=pool,
         )
+        self.remedy = None  # of the last run: the parameter, what it must exceed, the value that the button takes
+        self.remedy_button = pmui.Button(variant="outlined", visible=False, on_click=self._take_remedy)
+        self.remedy_button.on_click(self.run)
         self.upload = UploadControl(self.state)
-        self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="fit_notes")
-        self.plane_note = pmui.Alert(severity="info", sizing_mode="stretch_width")
+        self.notes = alert(name="fit_notes")
+        self.plane_note = alert(visible=True)
         self.state.param.watch(self._forget, self.state.inputs())
         self._forget()
 
@@ -97,8 +101,26 @@ class FitView(PageView):
         if refusal := self.state.refusal():
             self.runner.say("error", refusal)
             return
+        self.remedy_button.visible = False
         await self.runner.run(run_fit, self.state.arguments(), follow=self._follow, show=self._show)
         on_document(self._keep_results)
+
+    def _explain(self, error):
+        """What is said of an error; for a target that another f or λ would meet, that, with a button that takes it."""
+        remedy = self.state.remedy(error)
+        if remedy is None:
+            return str(error)
+        name, least, value = self.remedy = remedy
+        letter, other = symbol(self.state, name), {"f": "λ", "l2_reg": "noise"}[name]
+        self.remedy_button.param.update(label=f"Train with {letter} = {value:g}", visible=True)
+        return (
+            f"with {letter} = {getattr(self.state, name):g} no {other} is enough for this (ε, δ) on these data: "
+            f"{letter} must exceed {rounded(least, up=True, digits=4)}."
+        )
+
+    def _take_remedy(self, _=None):
+        name, _, value = self.remedy
+        setattr(self.state, name, value)
 
     def _keep_results(self):
         """Nothing stays of draws whose run was cancelled or failed."""
@@ -134,7 +156,7 @@ class FitView(PageView):
         self.runner.cancel()
         self.state.result = None
         self._draw(None)
-        self.notes.visible = False
+        self.notes.visible = self.remedy_button.visible = False
         refusal = self.state.refusal()
         self.runner.say("warning", refusal)
         self.readouts.show("" if refusal else "Press <b>Train</b> to fit with these parameters.", [])
@@ -156,7 +178,7 @@ class FitView(PageView):
             labelled_field(state, "seed"),
             sizing_mode="stretch_width",
         )
-        return self.arrange(controls, self.runner.status, self.notes, picture=self._sections())
+        return self.arrange(controls, self.runner.status, self.remedy_button, self.notes, picture=self._sections())
 
     def _sections(self):
         """The plots in inner tabs; which one is open is a parameter of the state."""
@@ -208,7 +230,7 @@ def _plane_note(result, state):
         return "These data have more than two features or classes. Switch on <b>Only two features</b> to see them."
     if state.two_features or len(state.columns()) == 2:
         return "Press <b>Train</b> to see the records and a line for each draw."
-    return "Switch on <b>Only two features</b>, or choose the data two_clouds, to see records and decision lines."
+    return "Switch on <b>Only two features</b>, or choose the data Two clouds, to see records and decision lines."
 
 
 def _refusal(result):

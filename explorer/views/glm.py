@@ -8,7 +8,7 @@ from bokeh.models import ColumnDataSource, Range1d
 
 from explorer.state.glm import ANALYSES, DENSITIES, DIMENSIONS, GLM, LOWEST, OTHER, RATIO, WITH, WITHOUT, GLMState
 from explorer.views.background import Latest
-from explorer.views.controls import labelled_field, log_slider
+from explorer.views.controls import alert, labelled_field, log_slider
 from explorer.views.page import PageView, in_symbols
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
@@ -61,7 +61,7 @@ class GLMView(PageView):
         plot.legend.location = "top_left"
         plot.legend.click_policy = "hide"
         super().__init__(plot, *self._density_plots(), **params)
-        self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="glm_bug_notes")
+        self.notes = alert(name="glm_bug_notes")
         self.slow = Latest()
         self.state.param.watch(self._draw, self.state.shared())
         self._draw()

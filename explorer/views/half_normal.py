@@ -5,7 +5,7 @@ import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
 from explorer.state.half_normal import HALF_NORMAL, LAWS, LEFT, NORMAL, PERTURBATION, HalfNormalState
-from explorer.views.controls import log_slider, switch
+from explorer.views.controls import alert, log_slider, switch
 from explorer.views.page import PageView, in_symbols
 from explorer.views.plotting import add_curve, add_mark, add_tail, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
@@ -59,7 +59,7 @@ class HalfNormalView(PageView):
         plot.legend.click_policy = "hide"
         super().__init__(plot, self._gap_plot(), **params)
         self.gap_pane = self.panes[1]
-        self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="half_normal_notes")
+        self.notes = alert(name="half_normal_notes")
         self.state.param.watch(self._draw, self.state.shared())
         self._draw()
 

@@ -8,6 +8,7 @@ from html import escape
 import panel as pn
 import panel_material_ui as pmui
 
+from explorer.views.controls import alert
 from explorer.views.plotting import in_session, on_document, session_name
 from explorer.workers import JobCancelled, shared_pool
 
@@ -27,6 +28,7 @@ class JobRunner:
     label : str, of the run button
     doing : str, what the page does meanwhile
     cancelled, failed : str, sentences for the two unhappy ends; the reason follows the second
+    explain : callable of the exception, what is said of it as the reason; called under the document's lock
     pool : WorkerPool or None for the one that all sessions of this process share
 
     Attributes
@@ -44,9 +46,10 @@ class JobRunner:
         doing="Computing",
         cancelled="Cancelled.",
         failed="The computation failed:",
+        explain=str,
         pool=None,
     ):
-        self.doing, self.cancelled, self.failed, self.pool = doing, cancelled, failed, pool
+        self.doing, self.cancelled, self.failed, self.explain, self.pool = doing, cancelled, failed, explain, pool
         self.job = self._wanted = None
         self.run_button = pmui.Button(label=label, variant="contained", on_click=start)
         self.cancel_button = pmui.Button(
@@ -54,7 +57,7 @@ class JobRunner:
         )
         self.buttons = pmui.Row(self.run_button, self.cancel_button)
         self.progress = pmui.LinearProgress(value=0, variant="determinate", visible=False, sizing_mode="stretch_width")
-        self.status = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width")
+        self.status = alert()
         if in_session():
             pn.state.on_session_destroyed(lambda _: self.cancel())
 
@@ -91,7 +94,7 @@ class JobRunner:
         except JobCancelled:
             end = partial(self._end, "warning", self.cancelled)
         except Exception as error:
-            end = partial(self._end, "error", f"{self.failed} {error}")
+            end = partial(self._fail, error)
         finally:
             on_document(end)
 
@@ -139,6 +142,9 @@ class JobRunner:
             return
         self._end("info", "")
         show(result)
+
+    def _fail(self, error):
+        self._end("error", f"{self.failed} {self.explain(error)}")
 
     def _end(self, severity, text):
         self.job = self._wanted = None

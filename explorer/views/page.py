@@ -2,6 +2,7 @@
 
 import panel as pn
 import panel_material_ui as pmui
+import param
 
 from explorer.views.exports import export_buttons
 from explorer.views.plotting import keep_sizes, set_projector
@@ -55,7 +56,7 @@ class PageView(pn.viewable.Viewer):
                     variant="outlined",
                     size="small",
                     description=f"{name}: "
-                    + ", ".join(f"{symbol(self.state, k)} = {_shown(v)}" for k, v in values.items()),
+                    + ", ".join(f"{_called(self.state, k)} = {_shown(v)}" for k, v in values.items()),
                     on_click=lambda _, name=name: self.state.apply_preset(name),
                 )
                 for name, values in self.state.presets.items()
@@ -92,6 +93,11 @@ def columns(controls, picture):
 def symbol(state, name):
     """The Greek letter or first word of a parameter's label."""
     return state.param[name].label.split()[0]
+
+
+def _called(state, name):
+    """The symbol of a number; of what has none, the whole label."""
+    return symbol(state, name) if isinstance(state.param[name], param.Number) else state.param[name].label
 
 
 def in_symbols(reason):

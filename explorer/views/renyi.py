@@ -8,7 +8,7 @@ from bokeh.models import ColumnDataSource, Range1d
 
 from explorer.state.renyi import DP_SGD, NAMES, NORMAL, PROOFS, RenyiState
 from explorer.views.background import Latest
-from explorer.views.controls import log_slider, switch
+from explorer.views.controls import alert, log_slider, switch
 from explorer.views.legend import name_only
 from explorer.views.page import PageView, hidden
 from explorer.views.plotting import add_curve, add_mark, curve_figure, redraw, stroke
@@ -88,7 +88,7 @@ class RenyiView(PageView):
         self.alpha_mark = add_mark(plot, "height")
         plot.legend.update(click_policy="hide", location="top_left", orientation="horizontal", ncols=2)
         super().__init__(plot, **params)
-        self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="renyi_notes")
+        self.notes = alert(name="renyi_notes")
         self.slow, self.known = Latest(), (None, None, None)
         self.state.param.watch(self._draw, self.state.shared())
         self._draw()

@@ -10,7 +10,7 @@ from bokeh.plotting.contour import contour_data
 
 from explorer.state.spectrum import FRESH, LEARNERS, ONCE, TREE, SpectrumState, landscape, minimum, window
 from explorer.views.background import Latest
-from explorer.views.controls import labelled_field, log_slider, switch
+from explorer.views.controls import alert, labelled_field, log_slider, switch
 from explorer.views.page import PageView, hidden
 from explorer.views.plotting import MARK, add_curve, add_heat_maps, curve_figure, redraw, stroke
 from explorer.views.readouts import Card
@@ -51,7 +51,7 @@ class SpectrumView(PageView):
         self.noise = ColumnDataSource({name: [] for name in _noise_columns()}, name="spectrum_noise_curves")
         self.paths = {name: ColumnDataSource(_no_path(name), name=f"spectrum_path {name}") for name in LEARNERS}
         super().__init__(self._map_plot(), self._path_plot(), self._noise_plot(), **params)
-        self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="spectrum_notes")
+        self.notes = alert(name="spectrum_notes")
         self.statements = pn.pane.HTML(sizing_mode="stretch_width", name="spectrum_statements")
         self.slow = Latest()
         self.state.param.watch(self._fit, self.state.names_of_fits)

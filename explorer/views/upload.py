@@ -5,15 +5,17 @@ from html import escape
 import panel_material_ui as pmui
 
 from explorer import uploads
+from explorer.state.fit import DATA
 from explorer.uploads import UploadRefused, read_csv
 from explorer.views.background import Latest
+from explorer.views.controls import alert
 
 LABEL = "Your own CSV …"
 LARGEST = 100_000_000  # bytes beyond which a browser does not even begin to send
 
 _MEGABYTES = uploads.MAX_BYTES // 1_000_000
 RULES = (
-    f"Learn from a file of your own: click, or drop it here. At most {_MEGABYTES} MB, {uploads.MAX_RECORDS:,} records "
+    f"{LABEL} to learn from: click, or drop it here. At most {_MEGABYTES} MB, {uploads.MAX_RECORDS:,} records "
     f"and {uploads.MAX_COLUMNS} columns: names in the first line, numbers below, the class in one column. Rows are "
     "divided by their norm; columns stay as they are."
 )
@@ -71,7 +73,7 @@ class UploadControl:
             chunk_size=1_000_000,
             description=RULES,
         )
-        self.refusal = pmui.Alert(severity="error", visible=False, sizing_mode="stretch_width")
+        self.refusal = alert("error")
         self.summary = pmui.Typography("", variant="body2", margin=(5, 10))
         self.column = pmui.Select(
             label="Column of the class",
@@ -117,7 +119,8 @@ class UploadControl:
             self.reading.forget()
             return
         size = f"{len(table.records):,} records, {len(table.columns) - 1} features"
-        text = f"{table.name}: {size}, in place of {self.state.dataset}."
+        name = next(name for name, dataset in DATA.items() if dataset == self.state.dataset)
+        text = f"{table.name}: {size}, in place of {name}."
         self.summary.object = escape(text, quote=False)
         self.column.param.update(options=list(table.columns), value=column)
         self.reading.request(lambda: _refusal(table, column), self._refuse)

@@ -21,7 +21,7 @@ from explorer.state.worst_case import (
     WorstCaseState,
 )
 from explorer.views.background import Latest
-from explorer.views.controls import choice, log_slider, switch
+from explorer.views.controls import alert, choice, log_slider, switch
 from explorer.views.page import PageView, in_symbols
 from explorer.views.plotting import add_curve, add_mark, add_tail, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, power_of_ten, rounded
@@ -91,7 +91,7 @@ class WorstCaseView(PageView):
         self.epsilon_mark = add_mark(self.figures["privacy loss"], "width")
         super().__init__(*self.figures.values(), **params)
         self.slow = Latest()
-        self.notes = pmui.Alert(severity="info", visible=False, sizing_mode="stretch_width", name="worst_case_notes")
+        self.notes = alert(name="worst_case_notes")
         self.state.param.watch(self._draw, self.state.shared())
         self._draw()
 

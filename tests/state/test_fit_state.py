@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from explorer import datasets
+from explorer.accounting import InfeasibleTarget
 from explorer.learning import AMPClassifier
-from explorer.state.fit import ROW_NORM, FitState, line, run_fit
+from explorer.state.fit import DATA, ROW_NORM, FitState, line, run_fit
 from explorer.uploads import read_csv
 
 CSV = "\n".join(["height,weight,kind", *(f"{i % 17},{i % 5},{'ab'[i % 17 > 8]}" for i in range(200))]).encode()
@@ -19,6 +20,10 @@ CSV = "\n".join(["height,weight,kind", *(f"{i % 17},{i % 5},{'ab'[i % 17 > 8]}" 
 
 def result_of(**parameters):
     return run_fit(**FitState(**parameters).arguments())
+
+
+def test_every_dataset_can_be_chosen():
+    assert set(DATA.values()) == set(datasets.DATASETS)
 
 
 def test_demo_data_has_unit_rows_and_two_classes():
@@ -80,6 +85,18 @@ def test_refusal_releases_nothing():
     assert np.isnan(result.band).all()
     assert all("nothing is released" in text for text in result.draws["refusal"])
     assert (result.draws["gradient_norm"] > 1e-16).all()
+
+
+def test_ten_classes_need_more_noise_and_are_told_how_much():
+    state = FitState(dataset="digits", draws=1)
+    with pytest.raises(InfeasibleTarget) as refusal:
+        run_fit(**state.arguments())
+    name, least, value = state.remedy(refusal.value)
+    assert name == "f" and state.f < least < value < 1.06 * least
+    state.f = value
+    assert run_fit(**state.arguments()).released.size == 1
+    assert state.remedy(ValueError("of another kind")) is None
+    assert state.remedy(InfeasibleTarget("f beyond its bounds", {"f": 1e6})) is None
 
 
 def test_ten_classes():

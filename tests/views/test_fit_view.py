@@ -131,7 +131,19 @@ def test_bad_targets_and_missing_data_are_explained(view, monkeypatch):
     monkeypatch.delenv("EXPLORER_DATA_HOME", raising=False)
     view.state.accountant = "kifer"
     drive(view)
-    assert "The fit failed and released nothing: f must exceed" in view.runner.status.object
+    said_of_it = view.runner.status.object
+    assert said_of_it.startswith("The fit failed and released nothing: with f = 1.3 no λ is enough")
+    assert said_of_it.endswith("f must exceed 2.703.")
+    assert view.remedy_button.visible and view.remedy_button.label == "Train with f = 2.84"
+    view._take_remedy()
+    drive(view)
+    assert (view.state.f, view.state.result.released.size) == (2.84, 4)
+    assert not view.remedy_button.visible
+    view.state.param.update(l2_reg=0.05, accountant="hockey_stick")
+    drive(view)
+    assert "λ must exceed" in view.runner.status.object
+    view.state.param.update(l2_reg=0.0)
+    assert not view.remedy_button.visible
     view.state.dataset = "gisette"
     assert view.runner.status.object.startswith("Gisette is not on this machine")
     drive(view)
@@ -156,7 +168,7 @@ def test_an_upload_is_fitted_and_forgotten(view):
     send(view, CSV)
     state, upload = view.state, view.upload
     assert (state.upload.columns, state.class_column) == (("a", "b", "kind"), "kind")
-    assert "mine.csv: 80 records, 2 features, in place of breast_cancer." in upload.summary.object
+    assert "mine.csv: 80 records, 2 features, in place of Breast cancer." in upload.summary.object
     assert upload.known.visible and not upload.refusal.visible
     assert upload.button.value is None  # the text is not kept twice
     drive(view)
