@@ -27,11 +27,11 @@ if (navigator.clipboard && window.isSecureContext) {
 """
 
 # Bokeh cannot export a plot of its SVG backend as PNG (its legend needs canvases): the browser draws the SVG instead.
-_PNG = """
+_SAVE = """
 const save = (blob) => {
   const link = document.createElement('a')
   link.href = URL.createObjectURL(blob)
-  link.download = plot.name + '.png'
+  link.download = `${plot.name}.${format}`
   link.click()
 }
 const draw = (image) => {
@@ -46,6 +46,7 @@ const draw = (image) => {
   canvas.toBlob(save, 'image/png')
 }
 Bokeh.index.find_one(plot).export('svg', true).to_blob().then((svg) => {
+  if (format == 'svg') return save(svg)
   const image = new Image()
   image.onload = () => draw(image)
   image.src = URL.createObjectURL(svg)
@@ -54,7 +55,7 @@ Bokeh.index.find_one(plot).export('svg', true).to_blob().then((svg) => {
 
 
 def export_buttons(state, *plots, name):
-    """Buttons for the script, the tables and the plots' PNGs, and the dialog that shows the script.
+    """Buttons for the script, the tables and the plots' pictures, and the dialog that shows the script.
 
     Parameters
     ----------
@@ -104,12 +105,13 @@ def export_buttons(state, *plots, name):
 
 
 def picture_buttons(*plots):
-    """Buttons that save Bokeh figures, drawn at that moment, as PNG under their names; their toolbars give SVG."""
-    labels = ["PNG", *(f"{plot.name}.png" for plot in plots[1:])]
-    tips = ["the plot as a picture. The plot's own save button gives SVG.", *["that plot as a picture."] * len(plots)]
-    buttons = [_button(label, tip) for label, tip, _ in zip(labels, tips, plots, strict=False)]
-    for button, plot in zip(buttons, plots, strict=True):
-        button.js_on_click(args={"plot": plot}, code=_PNG)
+    """Buttons that save Bokeh figures, drawn at that moment, as PNG and as SVG under their names."""
+    buttons = []
+    for number, plot in enumerate(plots):
+        for form, what in {"png": "of pixels, for slides", "svg": "of lines, sharp at any size"}.items():
+            which, label = ("that", f"{plot.name}.{form}") if number else ("the", form.upper())
+            buttons.append(_button(label, f"{which} plot as a picture {what}."))
+            buttons[-1].js_on_click(args={"plot": plot, "format": form}, code=_SAVE)
     return buttons
 
 

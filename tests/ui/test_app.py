@@ -127,7 +127,8 @@ def test_numbers_and_pictures_to_take_along(explorer):
     script = page.evaluate("() => Bokeh.documents[0].get_model_by_name('bounds_script').data.text[0]")
     assert script == BoundsState().script()
     page.keyboard.press("Escape")
-    for label, name, start in (("bounds.csv", "bounds.csv", b"epsilon,Kifer"), ("PNG", "bounds.png", b"\x89PNG")):
+    files = {"bounds.csv": b"epsilon,Kifer", "bounds.png": b"\x89PNG", "bounds.svg": b"<svg"}
+    for label, (name, start) in zip(("bounds.csv", "PNG", "SVG"), files.items(), strict=True):
         with page.expect_download() as download:
             page.get_by_text(label, exact=True).click()
         assert download.value.suggested_filename == name
