@@ -34,9 +34,14 @@ def _picture(view):
         _asyncio.run(getattr(page, press)())
     sections = getattr(page, "pictures", {})
     figures = [picture.plot for picture in sections[view.state.section]] if sections else page.plots
-    width, rows = 900 if len(figures) == 1 else 615, (len(figures) + 1) // 2
+    alone, rows = len(figures) == 1, (len(figures) + 1) // 2
     for figure in figures:
-        figure.update(width=width, height=min(400, 640 // rows), sizing_mode="fixed", margin=0)
+        figure.update(width=1230 if alone else 615, height=min(400, 640 // rows), sizing_mode="fixed", margin=0)
+        figure.title.text_font_size = "13px"
+        figure.axis.axis_label_text_font_size = "12px"
+        for legend in [legend for legend in figure.legend if legend in figure.center]:  # off the curves
+            legend.update(ncols=1 if alone else 2, margin=0, padding=4)
+            figure.add_layout(legend, "right" if alone else "below")
     script, divisions = _components(figures)
     return _HTML("<div style='display: flex; flex-wrap: wrap'>" + "".join(divisions) + "</div>" + script)
 
