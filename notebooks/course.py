@@ -37,8 +37,7 @@ def _picture(view):
     alone, rows = len(figures) == 1, (len(figures) + 1) // 2
     for figure in figures:
         figure.update(width=1230 if alone else 615, height=min(400, 640 // rows), sizing_mode="fixed", margin=0)
-        figure.title.text_font_size = "13px"
-        figure.axis.axis_label_text_font_size = "12px"
+        figure.title.text_font_size = figure.axis.axis_label_text_font_size = "16px" if alone else "13px"
         for legend in [legend for legend in figure.legend if legend in figure.center]:  # off the curves
             legend.update(ncols=1 if alone else 2, margin=0, padding=4)
             figure.add_layout(legend, "right" if alone else "below")

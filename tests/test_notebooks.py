@@ -86,6 +86,7 @@ def test_stored_run(path):
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     for cell in cells:
         assert not [o for o in cell.outputs if o.output_type == "error" or o.get("name") == "stderr"]
+        assert all(len(line) <= 120 for line in cell.source.splitlines()), "wider than a slide"
         for what, pattern in FORBIDDEN.items():
             assert not re.search(pattern, cell.source, flags=re.MULTILINE), f"{what} in: {cell.source}"
         for what, pattern in VOLATILE.items():
