@@ -61,6 +61,8 @@ def test_browser_draws_them_without_a_network(slides, chromium):
     page.locator(".bk-Figure").first.wait_for()
     drawn = "Object.keys(Bokeh.index).length && Bokeh.documents[0].get_model_by_name('bounds_curves').data['Tight']"
     assert all(value < 0.001 for value in page.evaluate(f"Array.from({drawn})"))
+    frame = "[...Bokeh.index.roots].filter(view => view.frame).map(view => view.frame.bbox.width / view.bbox.width)"
+    page.wait_for_function(f"{frame}.every(share => share > 0.6)")  # the legend beside it takes no more than it needs
     assert page.evaluate(CUT) == []
     assert not [url for url in requests if not url.startswith(("file:", "data:", "about:"))]
     assert errors == []
