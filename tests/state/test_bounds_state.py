@@ -7,6 +7,7 @@ import pytest
 from explorer.accounting import HockeyStickBound, KiferBound, ProfileBound, RenyiBound
 from explorer.state.bounds import BOUNDS, LOWER_BOUND, LOWER_BOUNDS, POINTS, PRESETS, BoundsState
 from explorer.views import BoundsView
+from tests.views.words import said
 
 
 def test_curves_are_the_accountants():
@@ -121,4 +122,4 @@ def test_a_users_own_bound_is_shown_beside_the_others():
     assert summary.loc["Best of two", "epsilon"] <= summary.loc["Hockey-stick", "epsilon"] * (1 + 1e-11)
     view = BoundsView(state)
     assert view.lines["Best of two"].visible
-    assert "Best of two" in view.readouts.object
+    assert "Best of two" in said(view.readouts)

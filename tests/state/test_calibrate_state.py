@@ -16,6 +16,7 @@ from explorer.state import calibrate
 from explorer.state.calibrate import ACCOUNTANTS, CHUNKS, F_RANGE, LEAST, PARTS, POINT, CalibrateState
 from explorer.state.fit import FitState
 from explorer.views import CalibrateView
+from tests.views.words import said
 
 QUICK = ["Hockey-stick", "Refined"]
 SLIDERS = [
@@ -208,7 +209,7 @@ def test_view_draws_its_state_and_keeps_what_still_holds(view, monkeypatch):
 def test_view_says_why_there_is_no_point_and_does_not_offer_to_fit(view):
     view.state.param.update(f=0.95, accountant="hockey_stick")
     assert "What it takes: Hockey-stick f > 1.042" in view.notes.object
-    assert "f must exceed 1.042" in view.readouts.object
+    assert "f must exceed 1.042" in said(view.readouts)
     assert view.fit_button.disabled
     assert len(view.points.data["name"]) == 0
     view.state.f = 1.3

@@ -14,6 +14,7 @@ from explorer.accounting import (
 from explorer.state import composition
 from explorer.state.composition import ACCURACY, LOWER_BOUND, PRESETS, CompositionState
 from explorer.views import CompositionView
+from tests.views.words import said
 
 NUMBERS = ("noise_std", "l2_reg", "smoothness", "lipschitz", "sampling_rate", "delta", "epsilon")
 
@@ -123,7 +124,7 @@ def test_view_draws_the_readings_and_hides_what_is_refused():
         np.testing.assert_allclose(view.source.data[name], np.log10(drawn), rtol=1e-12)
     state.param.update(l2_reg=0.5, delta_upright=True)
     assert not view.lines["Hockey-stick"].visible
-    assert "does not apply here" in view.readouts.object
+    assert "does not apply here" in said(view.readouts)
     assert "Hidden: RDP, Hockey-stick, because λ must exceed β" in view.notes.object
     expected = [state.reading("Refined", k).log10_delta for k in state.runs()]
     np.testing.assert_allclose(view.source.data["Refined"], expected, rtol=1e-12)

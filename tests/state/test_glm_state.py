@@ -7,6 +7,7 @@ from explorer.accounting import AttainedLowerBound, GaussianLowerBound, RefinedB
 from explorer.accounting.renyi import non_glm_rdp, objective_perturbation_rdp
 from explorer.state.glm import DIMENSIONS, GLM, LOWEST, OTHER, RATIO, WITH, WITHOUT, GLMState
 from explorer.views import GLMView
+from tests.views.words import said
 
 SLIDERS = ("noise_std", "l2_reg", "x", "y", "alpha", "epsilon")
 
@@ -50,7 +51,7 @@ def test_a_record_that_bends_far_out_is_the_gaussian_mechanism():
 def test_a_log_ratio_within_epsilon_leaks_nothing():
     state = GLMState(noise_std=1000.0, l2_reg=10_000.0, epsilon=1.0)
     assert state.leak()["log10_delta"] == -np.inf
-    assert "δ = 0" in GLMView(state).readouts.object
+    assert "δ = 0" in said(GLMView(state).readouts)
 
 
 def test_forbidden_combination_hides_both_analyses_and_says_why():
@@ -79,5 +80,5 @@ def test_every_corner_of_the_sliders_has_numbers(name, corner):
     assert np.isfinite(state.densities()).all(axis=None)
     assert np.isfinite(state.curves()[[LOWEST] if state.refusal() else [GLM, OTHER, LOWEST]]).all(axis=None)
     assert not np.isnan(state.leak()["log10_delta"])
-    assert "nan" not in view.readouts.object
+    assert "nan" not in said(view.readouts)
     assert len(view.source.data["d"]) == len(DIMENSIONS)

@@ -7,6 +7,7 @@ from explorer.accounting import GaussianLowerBound, HockeyStickBound
 from explorer.state.bounds import PRESETS
 from explorer.state.half_normal import HALF_NORMAL, LAWS, NORMAL, PERTURBATION, HalfNormalState
 from explorer.views import HalfNormalView
+from tests.views.words import said
 
 SLIDERS = ("noise_std", "l2_reg", "smoothness", "lipschitz", "epsilon", "loss_max")
 
@@ -78,7 +79,7 @@ def test_forbidden_combination_hides_that_curve_and_says_why():
     assert [line.visible for line in view.lines.values()] == [area.visible for area in view.areas.values()]
     assert not view.lines[PERTURBATION].visible
     assert "λ must exceed β" in view.notes.object
-    assert "∞" in view.readouts.object
+    assert "∞" in said(view.readouts)
     view.state.l2_reg = 5.0
     assert view.lines[PERTURBATION].visible
     assert not view.notes.visible
@@ -102,4 +103,4 @@ def test_every_corner_of_the_sliders_has_numbers(name, corner):
     assert np.isfinite(state.curves()[list(laws)]).all(axis=None)
     assert np.isfinite(state.summary().loc[list(laws), ["log10_tail", "log10_delta", "log10_ratio"]]).all(axis=None)
     assert np.isfinite(state.gap()).all(axis=None)
-    assert "nan" not in view.readouts.object
+    assert "nan" not in said(view.readouts)

@@ -9,6 +9,7 @@ from explorer.accounting import RefinedBound, RenyiBound, poisson_subsampled_gau
 from explorer.accounting.renyi import linearised_rdp
 from explorer.state.renyi import DP_SGD, NAMES, NORMAL, POINTS, PRESETS, PROOFS, RenyiState
 from explorer.views import RenyiView
+from tests.views.words import said
 
 NUMBERS = [name for name in RenyiState.shared() if name not in ("monotone_loss", "show_dp_sgd")]
 
@@ -111,7 +112,7 @@ def test_the_leap_lies_on_the_curve_and_is_its_steepest_point():
     state.sampling_rate = 1.0
     assert view.leap_source.data["alpha"] == []
     assert not view.leap_mark.visible
-    assert "nothing is sampled" in view.readouts.object
+    assert "nothing is sampled" in said(view.readouts)
 
 
 def test_dp_sgd_is_never_drawn_beside_other_parameters():
@@ -136,4 +137,4 @@ def test_dp_sgd_is_never_drawn_beside_other_parameters():
 
     asyncio.run(move())
     assert view.state.steps == 300
-    assert "DP-SGD grows fastest at α = 5.83" in view.readouts.object
+    assert "DP-SGD grows fastest at α = 5.83" in said(view.readouts)

@@ -24,6 +24,7 @@ from explorer.state.spectrum import (
     window,
 )
 from explorer.views import SpectrumView
+from tests.views.words import said
 
 SMALL = {"steps": 8, "sampled": False}
 
@@ -216,7 +217,7 @@ def test_view_draws_the_fits_and_hides_what_is_refused():
             np.testing.assert_allclose(view.noise.data[name], state.trace(fits[name])[0], rtol=1e-12)
             path = np.column_stack([view.paths[name].data["theta_1"], view.paths[name].data[name]])
             np.testing.assert_array_equal(path, fits[name].path)
-    assert "<b>one draw</b> for all steps" in view.readouts.object
+    assert "<b>one draw</b> for all steps" in said(view.readouts)
     assert "NOT covered" not in view.statements.object
     assert "TreeAggregation" in view.statements.object
     state.l2_reg = 0.2
@@ -224,7 +225,7 @@ def test_view_draws_the_fits_and_hides_what_is_refused():
     assert np.isnan(view.noise.data[ONCE]).all()
     assert len(view.paths[ONCE].data["theta_1"]) == 0
     assert "Hidden: Algorithm 1, because λ must exceed" in view.notes.object
-    assert "cannot promise this here" in view.readouts.object
+    assert "cannot promise this here" in said(view.readouts)
 
 
 def test_switches_redraw_without_new_fits(monkeypatch):

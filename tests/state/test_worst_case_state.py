@@ -19,6 +19,7 @@ from explorer.state.worst_case import (
     WorstCaseState,
 )
 from explorer.views import WorstCaseView
+from tests.views.words import said
 
 SLIDERS = ("noise_std", "l2_reg", "smoothness", "lipschitz", "epsilon", "delta")
 
@@ -88,8 +89,8 @@ def test_hubers_loss_and_a_straight_one():
     state.monotone_loss = True
     assert state.pieces()["curvature"].eq(0).all()
     view = WorstCaseView(state)
-    assert "It is linear" in view.readouts.object
-    assert "no loss leaks more." in view.readouts.object
+    assert "It is linear" in said(view.readouts)
+    assert "no loss leaks more." in said(view.readouts)
 
 
 def test_the_view_draws_the_state_and_shades_what_counts():
@@ -111,7 +112,7 @@ def test_forbidden_combination_says_why_and_keeps_the_others():
     view = WorstCaseView(preset("λ below β"))
     assert "λ must exceed β" in view.notes.object
     assert view.notes.visible
-    assert "does not apply here" in view.readouts.object
+    assert "does not apply here" in said(view.readouts)
     summary = view.state.summary()
     assert np.isnan(summary.loc[HOCKEY_STICK, "log10_delta"])
     assert np.isfinite(summary.loc[[REFINED, TIGHT, ATTAINED, GAUSSIAN], ["log10_delta", "epsilon"]]).all(axis=None)
