@@ -13,7 +13,7 @@ from explorer.views.job import JobRunner
 from explorer.views.legend import name_only
 from explorer.views.page import PageView
 from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, on_document, redraw, stroke
-from explorer.views.readouts import Card
+from explorer.views.readouts import Card, percent
 
 INTRODUCTION = r"""
 **What does privacy cost in accuracy?** Each curve is a way to learn with the promise (ε, δ); further left is more
@@ -269,7 +269,7 @@ def _spoken(row):
     """What a hover says of a mean."""
     if not np.isfinite(row.accuracy):
         return ""
-    return f"{_percent(row.accuracy)}, {_trials(row) if np.isfinite(row.trials) else 'in the paper'}"
+    return f"{percent(row.accuracy)}, {_trials(row) if np.isfinite(row.trials) else 'in the paper'}"
 
 
 def _trials(row):
@@ -288,10 +288,6 @@ def _range(table, entries):
     part = np.ceil(entries / 2) / ROWS + 0.03
     right = np.nanmin(100 * table.loc[table["epsilon"] >= RIGHT, ["accuracy", "low"]].to_numpy(float), initial=high)
     return {"start": float(min(low, (right - part * high) / (1 - part))), "end": float(high)}
-
-
-def _percent(accuracy):
-    return f"{100 * accuracy:.2f} %"
 
 
 def _error(difference):
@@ -346,7 +342,7 @@ def _headline(state, best):
     method, accuracy, beaten = best
     where = "stored trials" if state.source() == "stored" else "live trials"
     text = f"At ε = {state.epsilon:g} on {NAMES[state.dataset]} ({where}) the best honest method is "
-    text += f"<b>{LABELS[method]}: {_percent(accuracy)}</b>"
+    text += f"<b>{LABELS[method]}: {percent(accuracy)}</b>"
     close = [LABELS[name] for name, gap in beaten.items() if not gap.clear]
     if not close:
         return f"{text}, clearly above all others." if beaten else f"{text}."
@@ -371,14 +367,12 @@ def _leaders(state, method, accuracy, beaten):
     if beaten:
         second, gap = next(iter(beaten.items()))
         detail += f"; {signed(100 * gap.mean, 2)} points over {LABELS[second]} {_error(gap)}"
-    yield Card("Best honest method", _percent(accuracy), detail, stroke(LABELS[method]).color)
+    yield Card("Best honest method", percent(accuracy), detail, stroke(LABELS[method]).color)
     free = state.results().means(state.dataset, np.inf)
     if len(free):
         cost = 100 * (free.iloc[0] - accuracy)
         label = LABELS["non_private"]
-        yield Card(
-            label, _percent(free.iloc[0]), f"{cost:.2f} points above the best honest method", stroke(label).color
-        )
+        yield Card(label, percent(free.iloc[0]), f"{cost:.2f} points above the best honest method", stroke(label).color)
 
 
 def _live_cards(state):
@@ -392,5 +386,5 @@ def _live_cards(state):
         detail = _trials(row)
         if row.method in stored.index:
             other = stored.loc[row.method]
-            detail += f"; stored: {_percent(other['accuracy'])}, {_trials(other)}"
-        yield Card(f"Live: {row.label}", _percent(row.accuracy), detail, stroke(row.label).color)
+            detail += f"; stored: {percent(other['accuracy'])}, {_trials(other)}"
+        yield Card(f"Live: {row.label}", percent(row.accuracy), detail, stroke(row.label).color)

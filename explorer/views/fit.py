@@ -24,7 +24,7 @@ from explorer.views.fit_plots import (
 from explorer.views.job import JobRunner
 from explorer.views.page import PageView, symbol
 from explorer.views.plotting import on_document, redraw, stroke
-from explorer.views.readouts import Card, rounded
+from explorer.views.readouts import Card, percent, rounded
 from explorer.views.upload import UploadControl
 
 INTRODUCTION = r"""
@@ -243,34 +243,34 @@ def _refusal(result):
 def _headline(result, state):
     if not result.released.size:
         return "<b>No release:</b> the certificate failed."
-    low, median, high = result.band
-    points = 100 * (result.non_private_accuracy - median)
+    points = 100 * (result.non_private_accuracy - result.band[1])
     cost = f"costs <b>{points:.1f} points</b> of accuracy" if points > 0 else "costs <b>no accuracy</b>"
     if len(result.draws) == 1:
         return f"(ε, δ) = ({state.epsilon:g}, {state.delta:.2g}) {cost} in this draw of the noise."
+    low, _, high = (percent(part, digits=1) for part in result.band)
     return (
         f"(ε, δ) = ({state.epsilon:g}, {state.delta:.2g}) {cost} in the median of {len(result.draws)} draws; "
-        f"in most of them {low:.1%} to {high:.1%} are right."
+        f"in most of them {low} to {high} are right."
     )
 
 
 def _cards(result, state):
-    low, median, high = result.band
+    low, median, high = (percent(part, digits=1) for part in result.band)
     n, released = len(result.draws), result.released.size
     if released:
-        spread = "of test records are right" if n == 1 else f"5–95 % of the draws: {low:.1%} to {high:.1%}"
-        yield Card("Algorithm 1", f"{median:.1%}", spread, stroke(MEDIAN).color)
+        spread = "of test records are right" if n == 1 else f"5–95 % of the draws: {low} to {high}"
+        yield Card("Algorithm 1", median, spread, stroke(MEDIAN).color)
     else:
         yield Card("Algorithm 1", "–", "nothing was released", stroke(MEDIAN).color)
     yield Card(
         "Without privacy",
-        f"{result.non_private_accuracy:.1%}",
+        percent(result.non_private_accuracy, digits=1),
         f"logistic regression on the same split of {result.data}",
         stroke(PLAIN).color,
     )
     yield Card(
         "Always the larger class",
-        f"{result.majority_accuracy:.1%}",
+        percent(result.majority_accuracy, digits=1),
         "what knowing nothing scores",
         stroke(MAJORITY).color,
     )

@@ -55,8 +55,14 @@ class Readouts(pn.pane.HTML):
 
 
 def _unbroken(text):
-    """The text with no line's end within "ε = 1" or "1.32 × 10⁻⁷"."""
-    return re.sub(r" ([=≤≥]|&[lg]t;|×(?= 10)) ", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)
+    """The text with no line's end within "ε = 1", "1.32 × 10⁻⁷" or "94 %"."""
+    text = re.sub(r" ([=≤≥]|&[lg]t;|×(?= 10)) ", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def percent(part, *, digits=2):
+    """A part in 0..1 as "94.35 %"."""
+    return f"{100 * part:.{digits}f} %"
 
 
 def rounded(value, *, up, digits=3):

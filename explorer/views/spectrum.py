@@ -306,9 +306,10 @@ def _cards(table):
         if row["refusal"]:
             yield Card(name, "–", "cannot promise this here", color)
             continue
+        correlation = f"{row['successive_correlation']:.2f}".replace("-", "−")
         detail = (
             f"in the sum of all steps, {row['step_std']:.3g} in one; {row['draws']:.0f} random vectors; successive "
-            f"steps correlate by {row['successive_correlation']:.2f}. Ends {row['excess']:.2g} nats above the minimum. "
+            f"steps correlate by {correlation}. Ends {row['excess']:.2g} nats above the minimum. "
             f"(ε, δ) = ({row['epsilon']:g}, {row['delta']:.2g}) by {row['bound']}"
         )
         yield Card(name, f"noise {row['final_std']:.3g}", detail, color)
