@@ -125,7 +125,7 @@ def find_window(losses, counts, *, tilt):
 def convolve(losses, counts, *, tilt):
     """The `TiltedProfile` of the sum of counts[f] independent copies of each losses[f], GridLosses on one step."""
     step = losses[0].step
-    if cumulant(losses, counts, tilt) == -np.inf:  # one of them is never finite, so the sum is not
+    if not all(loss.mass.any() for loss in losses):  # one of them is never finite, so the sum is not
         nothing = np.zeros(1)
         return TiltedProfile(step, 0, tilt, 0.0, nothing, nothing, 0.0, _log_infinity(losses, counts))
     left, right = find_window(losses, counts, tilt=tilt)

@@ -267,7 +267,7 @@ for name, bound in bounds.items():
 """
 
 
-def round_up(value):
-    """The next number above with two leading digits, so that an axis ends at a readable tick."""
-    unit = 10.0 ** (np.floor(np.log10(value)) - 1)
-    return float(f"{np.ceil(value / unit) * unit:.2g}")
+def round_up(value, *, digits=2):
+    """The next number above with two leading digits, so that an axis ends at a readable tick, or with more."""
+    unit = 10.0 ** (np.floor(np.log10(value)) - digits + 1)
+    return float(f"{np.ceil(value / unit) * unit:.{digits}g}")

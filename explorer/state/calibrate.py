@@ -15,10 +15,12 @@ from explorer.accounting import (
     frontier,
 )
 from explorer.learning import best_on_frontier, excess_risk_bound
+from explorer.state.bounds import round_up
 from explorer.state.page import ACCOUNTANTS, PageState
 
 SLOW = "tight"  # 0.1 s for each value of the bound, ten of which make a point of the frontier
 F_RANGE = (0.85, 20.0)  # of the noise in units of sigma_G: what the slider spans and the picture shows
+DIGITS = 4  # of an f that is read off the picture: its field shows them all, and up it stays on its side of a wall
 CHUNKS = 4  # parts of a frontier that are computed one after the other, each from end to end
 POINT, LEAST = "point", "least"
 PARTS = (POINT, *range(CHUNKS), LEAST)  # what is computed for each bound, in this order
@@ -271,13 +273,13 @@ class CalibrateState(PageState):
             if len(curve) > 1
         )
         (_, noise), name = found
-        f = float(np.clip(_four_digits(noise / self.gaussian), *F_RANGE))
+        f = float(np.clip(round_up(noise / self.gaussian, digits=DIGITS), *F_RANGE))
         self.param.update(accountant=ACCOUNTANTS[name], f=f)
 
     def go_to_least(self):
         """Move f to where the chosen bound's risk is least, as far as the slider goes."""
         best = self.part(self.chosen, LEAST)
-        self.f = float(np.clip(_four_digits(best.noise_std / self.gaussian), *F_RANGE))
+        self.f = float(np.clip(round_up(best.noise_std / self.gaussian, digits=DIGITS), *F_RANGE))
 
     def fit_parameters(self):
         """The chosen point as parameters of the Fit page, dict by name; it then runs with this lambda.
@@ -365,12 +367,6 @@ def _least(target, **problem):
 
 
 _ASPECT = 7.0  # a decade of sigma is about that many times as long in the picture as one of what is upright
-
-
-def _four_digits(f):
-    """What a field shows whole; up, so that a point stays on its side of a wall."""
-    unit = 10 ** (np.floor(np.log10(f)) - 3)
-    return float(f"{np.ceil(f / unit) * unit:.4g}")
 
 
 def _nearest(touched, curve, column, wall):

@@ -249,8 +249,8 @@ class FitState(PageState):
         (str, float, float) : the parameter's name, what it must exceed, and a value that does; or None
         """
         if isinstance(error, InfeasibleTarget):
-            for name in {"f", "l2_reg"} & error.needed.keys():
-                least = error.needed[name]
+            for name in ("f", "l2_reg"):
+                least = error.needed.get(name, np.inf)
                 if ROOM * least <= self.param[name].bounds[1]:
                     return name, least, float(f"{ROOM * least:.3g}")
         return None

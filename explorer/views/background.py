@@ -19,6 +19,7 @@ def _threads():
     return ThreadPoolExecutor(PROCESSES, thread_name_prefix="explorer-background")
 
 
+@cache
 def prepare():
     """Start the processes beside this one, which takes a second or two, before anyone waits for them."""
     _threads().submit(shared_beside().run, pickle.dumps(bool))

@@ -34,7 +34,7 @@ def legend_size(legend, plot, frame_width=FRAME_WIDTH):
     labels = [item.label.value for item in legend.items if item.visible]
     columns = legend.ncols
     if columns == "auto":
-        columns = len(labels) if legend.orientation == "horizontal" else 1
+        columns = max(len(labels), 1) if legend.orientation == "horizontal" else 1
     rows = -(-len(labels) // columns)
     width = columns * base * (4 + 0.45 * max(map(len, labels), default=0)) + BORDER
     return width / frame_width, (rows * (22 + base / 4) + BORDER) / (plot.height - AROUND * base)
