@@ -12,7 +12,7 @@ import pandas as pd
 import param
 
 from explorer.datasets import BUILT_IN
-from explorer.state.page import PageState
+from explorer.state.page import NAMES, PageState
 from explorer.study import (
     DELTA,
     EPSILONS,
@@ -28,14 +28,6 @@ from explorer.study import (
 )
 from explorer.study.results import SHIPPED
 
-DATASETS = {
-    "Synthetic-L": "synthetic_l",
-    "Synthetic-H": "synthetic_h",
-    "Adult": "adult",
-    "Gisette": "gisette",
-    "Breast cancer": "breast_cancer",
-}
-NAMES = {name: label for label, name in DATASETS.items()}
 ABOUT = {
     "synthetic_l": "10 000 generated records of 40 features, the paper's low-dimensional data.",
     "synthetic_h": "2000 generated records of 2000 features, 10 of which matter: the paper's high-dimensional data.",
@@ -45,6 +37,7 @@ ABOUT = {
     "breast_cancer": "569 tumours, benign or malignant. Columns are standardised by the data's own mean and deviation, "
     "which no ε covers. Not in the paper.",
 }
+DATASETS = {NAMES[name]: name for name in ABOUT}
 LABELS = {
     "amp_rdp": "Algorithm 1, Rényi",
     "amp_hockey_stick": "Algorithm 1, hockey-stick",

@@ -22,19 +22,10 @@ from explorer.learning import (
     Records,
 )
 from explorer.learning.solvers import minimise
-from explorer.state.page import ACCOUNTANTS, PageState
+from explorer.state.page import ACCOUNTANTS, NAMES, PageState
 from explorer.uploads import Table
 
 ACCURACY, TWO_FEATURES, CERTIFICATE = SECTIONS = ("Accuracy", "Two features", "Loss and certificate")
-DATA = {  # by what the page calls them
-    "Breast cancer": "breast_cancer",
-    "Two clouds": "two_clouds",
-    "Digits": "digits",
-    "Synthetic-L": "synthetic_l",
-    "Synthetic-H": "synthetic_h",
-    "Adult": "adult",
-    "Gisette": "gisette",
-}
 ROW_NORM = float(np.sqrt(2))  # of a record of norm 1 with its constant column
 SHARES = (0.05, 0.5, 0.95)  # of the draws that score less: the band's ends and the median
 POINTS = 600  # records drawn in the plane
@@ -124,7 +115,7 @@ class FitState(PageState):
     )
     dataset = param.Selector(
         default="breast_cancer",
-        objects=DATA,
+        objects={label: name for name, label in NAMES.items()},
         label="Data",
         doc="What is learned from. Fewer records mean that privacy costs more accuracy.",
     )

@@ -6,6 +6,15 @@ import param
 
 from explorer.accounting import BoundNotApplicable, ObjectivePerturbation
 
+NAMES = {  # of the datasets, as the pages show them
+    "breast_cancer": "Breast cancer",
+    "two_clouds": "Two clouds",
+    "digits": "Digits",
+    "synthetic_l": "Synthetic-L",
+    "synthetic_h": "Synthetic-H",
+    "adult": "Adult",
+    "gisette": "Gisette",
+}
 ACCOUNTANTS = {  # of Algorithm 1, by what the pages call them
     "Kifer et al. 2012": "kifer",
     "RDP": "renyi",

@@ -5,7 +5,7 @@ from html import escape
 import panel_material_ui as pmui
 
 from explorer import uploads
-from explorer.state.fit import DATA
+from explorer.state.page import NAMES
 from explorer.uploads import UploadRefused, read_csv
 from explorer.views.background import Latest
 from explorer.views.controls import alert
@@ -119,8 +119,7 @@ class UploadControl:
             self.reading.forget()
             return
         size = f"{len(table.records):,} records, {len(table.columns) - 1} features"
-        name = next(name for name, dataset in DATA.items() if dataset == self.state.dataset)
-        text = f"{table.name}: {size}, in place of {name}."
+        text = f"{table.name}: {size}, in place of {NAMES[self.state.dataset]}."
         self.summary.object = escape(text, quote=False)
         self.column.param.update(options=list(table.columns), value=column)
         self.reading.request(lambda: _refusal(table, column), self._refuse)

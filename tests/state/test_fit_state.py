@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from explorer import datasets
 from explorer.accounting import InfeasibleTarget
 from explorer.learning import AMPClassifier
-from explorer.state.fit import DATA, ROW_NORM, FitState, line, run_fit
+from explorer.state.fit import ROW_NORM, FitState, line, run_fit
+from explorer.state.page import NAMES
 from explorer.uploads import read_csv
 
 CSV = "\n".join(["height,weight,kind", *(f"{i % 17},{i % 5},{'ab'[i % 17 > 8]}" for i in range(200))]).encode()
@@ -23,7 +24,7 @@ def result_of(**parameters):
 
 
 def test_every_dataset_can_be_chosen():
-    assert set(DATA.values()) == set(datasets.DATASETS)
+    assert set(NAMES) == set(datasets.DATASETS)
 
 
 def test_demo_data_has_unit_rows_and_two_classes():
