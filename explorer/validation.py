@@ -47,6 +47,12 @@ def positive(name, value):
     return real(name, value, rule="a finite number > 0", valid=lambda x: np.isfinite(x) & (x > 0))
 
 
+def magnitude(name, value):
+    """`value` as a float in [1e-100, 1e100]: a norm of records, whose square and inverse doubles can hold."""
+    rule = "a number from 1e-100 to 1e100"
+    return real(name, positive(name, value), rule=rule, valid=lambda x: (x >= 1e-100) & (x <= 1e100))
+
+
 def non_negative(name, value):
     """`value` as a finite float >= 0."""
     return real(name, value, rule="a finite number >= 0", valid=lambda x: np.isfinite(x) & (x >= 0))

@@ -17,7 +17,7 @@ class ClippedLoss:
     ----------
     loss : a loss of `explorer.learning.losses`
     clip_norm : float > 0, C
-    row_norms : ndarray (n,), the l2 norms |x|
+    row_norms : ndarray (n,), the l2 norms |x|, rounded up if at all
 
     Raises
     ------
@@ -28,8 +28,10 @@ class ClippedLoss:
 
     def __init__(self, loss, *, clip_norm, row_norms):
         self.loss = loss
-        with np.errstate(divide="ignore"):
-            self.slope = positive("clip_norm", clip_norm) / np.array(row_norms, float, ndmin=1)
+        with np.errstate(divide="ignore", over="ignore"):
+            slope = positive("clip_norm", clip_norm) / np.array(row_norms, float, ndmin=1)
+        # Finite, so that it clips an infinite slope: where C / |x| overflows, the largest double times |x| is below C.
+        self.slope = np.minimum(slope, np.finfo(float).max)
 
     @property
     def lipschitz(self):

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from explorer.learning.records import Block, BlockedRecords, Records, sampled_rows
+from explorer.learning.records import Block, BlockedRecords, Records, canonical, largest_norm, sampled_rows
 from explorer.learning.threads import own_threads
 
 _FAN_IN = 8  # of the tree of sums
@@ -32,7 +32,7 @@ class DaskRecords(BlockedRecords):
 
     def __init__(self, X, y, *, data_norm=None, constant=False):
         self.constant, self._p, self._shared = constant, X.shape[1], {}
-        self._X = _parts(_on_workers(X))
+        self._X = _chunks(X)
         prepare = dask.delayed(_prepared, pure=False)
         targets = _parts(y)
         self._rest = dask.persist(
@@ -97,9 +97,14 @@ def validated(estimator, X, y):
         X = X.copy().compute_chunk_sizes()
     if not X.shape[0]:
         raise ValueError("X must have rows: got 0 sample(s)")
-    if not all(dask.compute(*map(dask.delayed(_finite, pure=False), _parts(X)))):
+    if not all(dask.compute(*map(dask.delayed(_finite, pure=False), _chunks(X)))):
         raise ValueError("X must be finite: Input X contains NaN or infinity")
     return X, _vector(y, X.chunks[0])
+
+
+def largest_norm_of_chunks(X):
+    """`largest_norm` of a Dask array."""
+    return max(dask.compute(*map(dask.delayed(largest_norm, pure=False), _chunks(X))))
 
 
 def _vector(y, sizes):
@@ -108,6 +113,8 @@ def _vector(y, sizes):
         y = da.from_array(column_or_1d(y, warn=True), chunks=-1)
     if y.ndim != 1:
         raise ValueError(f"y must be a vector: got {y!r}")
+    if y.dtype.kind == "f":
+        y = y.astype(float)  # before it is checked: a wider type holds numbers that are infinite as doubles
     if np.isnan(y.shape[0]):
         y = y.persist().compute_chunk_sizes()
     if y.shape[0] != sum(sizes):
@@ -130,6 +137,18 @@ def _on_workers(X):
 def _parts(array):
     """The chunks of rows as delayed objects. (An optimised graph would forget that they hold data on workers.)"""
     return array.to_delayed(optimize_graph=not _client_in_charge()).ravel()
+
+
+def _chunks(X):
+    """The chunks of rows of X as delayed CSR matrices or arrays, of which the sums of the entries are what counts."""
+    chunks = list(map(dask.delayed(_chunk, pure=False), _parts(_on_workers(X))))
+    return dask.persist(*chunks) if _client_in_charge() else chunks
+
+
+def _chunk(part):
+    if sparse.issparse(part):
+        return canonical(part)
+    return part if part.dtype.itemsize <= 8 else part.astype(float)  # a wider type may be infinite as doubles
 
 
 def _prepared(X, y, data_norm, constant):

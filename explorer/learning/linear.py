@@ -14,6 +14,7 @@ from inspect import get_annotations
 from typing import NamedTuple, dataclass_transform
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
@@ -22,8 +23,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from explorer.learning.losses import Logistic, resolve_loss
 from explorer.learning.privacy import PrivacyWarning
-from explorer.learning.records import is_dask, records_of, row_norms
-from explorer.validation import positive
+from explorer.learning.records import canonical, is_dask, largest_norm, records_of
+from explorer.validation import magnitude
 
 NEIGHBOURS = "neighbouring datasets differ by one added or removed record"
 RANDOMNESS = (
@@ -62,7 +63,7 @@ class Problem:
     def sensitivity(self, clip_norm):
         """(L, C): bound on one record's gradient, and the clipping norm that makes it so, None if it never binds."""
         lipschitz = self.loss.lipschitz * self.row_norm
-        clip_norm = None if clip_norm is None else positive("clip_norm", clip_norm)
+        clip_norm = None if clip_norm is None else magnitude("clip_norm", clip_norm)
         if clip_norm is not None and clip_norm < lipschitz:
             return clip_norm, clip_norm
         if not np.isfinite(lipschitz):
@@ -130,7 +131,12 @@ class PrivateLinearModel(PrivateLearner):
             from explorer.learning.dask_records import validated  # dask is an extra
 
             return validated(self, X, y)
-        return validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **checks)
+        if sparse.issparse(X) and X.dtype.kind in "biuf":
+            X = canonical(X)  # before it is checked: finite entries may have an infinite sum
+        try:
+            return validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **checks)
+        except OverflowError:
+            raise ValueError("X and y must be finite in double precision: got an integer beyond 1.8e308") from None
 
     def _targets(self, X, y):
         """X and y checked: X, a list with the target vector of each problem, and the labels or None."""
@@ -147,7 +153,7 @@ class PrivateLinearModel(PrivateLearner):
         problem = Problem(
             loss=resolve_loss(self.loss, labels=self._labels),
             data_norm=data_norm,
-            row_norm=float(np.hypot(data_norm, float(constant))),
+            row_norm=float(np.hypot(data_norm, 1.0) * (1 + 2 * np.finfo(float).eps)) if constant else data_norm,
             dimension=X.shape[1] + constant,
             n_records=X.shape[0],
             uses=uses,
@@ -173,10 +179,10 @@ class PrivateLinearModel(PrivateLearner):
     def _data_norm(self, X):
         """The limit on row norms, and what was leaked to learn it."""
         if not isinstance(self.data_norm, str):
-            return positive("data_norm", self.data_norm), ()
+            return magnitude("data_norm", self.data_norm), ()
         if self.data_norm != "max":
             raise ValueError(f"data_norm must be a finite number > 0 or 'max': got data_norm={self.data_norm!r}")
-        norm = max(float(row_norms(X).max()), np.finfo(float).tiny)
+        norm = magnitude("data_norm='max', the largest norm of a row,", largest_norm(X) or 1.0)
         leak = f"data_norm='max' took the largest row norm, {norm:.6g}, from the data"
         warnings.warn(f"{leak}: the stated (epsilon, delta) does not cover it", PrivacyWarning, stacklevel=5)
         return norm, (leak,)
@@ -270,7 +276,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
 
     def _targets(self, X, y):
         X, y = self._validated(X, y, y_numeric=True)
-        return X, [y.astype(float)], None
+        return X, [_doubles(y)], None
 
     def predict(self, X):
         """x.coef + intercept, ndarray (n,)."""
@@ -280,6 +286,15 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _doubles(y):
+    """Real targets as doubles; raises ValueError where one is too large for that, as a wider type can hold."""
+    with np.errstate(over="ignore"):
+        doubles = y.astype(float)
+    if not np.isfinite(doubles).all():
+        raise ValueError("y must be finite in double precision: got a number beyond 1.8e308")
+    return doubles
 
 
 def generator(random_state):

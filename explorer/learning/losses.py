@@ -14,6 +14,7 @@ from scipy.special import erfcx
 from explorer.validation import positive
 
 _LOG_MAX = 709.0  # e^709 is finite
+_SQUARABLE = 1e150  # its square is finite
 _SQRT_HALF = np.sqrt(0.5)
 _NORMAL_PEAK = 1 / np.sqrt(2 * np.pi)
 
@@ -266,20 +267,20 @@ class PseudoHuber(Loss):
         return self.value_and_derivative(u, y)[0]
 
     def derivative(self, u, y):
-        """f'(u; y) = r / q."""
-        residual = u - y
-        return residual / self._stretch(residual)
+        """f'(u; y) = r / q, which is t (r / t) / q."""
+        scaled = self._scaled(u, y)
+        return self.threshold * (scaled / _stretch(scaled))
 
     def value_and_derivative(self, u, y):
         """f(u; y) and f'(u; y) from one square root."""
-        residual = u - y
-        stretch = self._stretch(residual)
-        return residual * residual / (1 + stretch), residual / stretch
+        residual, scaled = u - y, self._scaled(u, y)
+        stretch = _stretch(scaled)
+        return residual * (self.threshold * (scaled / (1 + stretch))), self.threshold * (scaled / stretch)
 
     def second_derivative(self, u, y):
         """f''(u; y) = 1 / q^3."""
-        stretch = self._stretch(u - y)
-        return 1 / (stretch * stretch * stretch)
+        stretch = _stretch(self._scaled(u, y))
+        return 1 / stretch / (stretch * stretch)
 
     def inverse_derivative(self, slope, y):
         """sup { u : f'(u; y) < slope }; -inf or +inf where the slope lies beyond the range of f'."""
@@ -287,9 +288,9 @@ class PseudoHuber(Loss):
         with np.errstate(divide="ignore"):
             return y + self.threshold * share / np.sqrt((1 - share) * (1 + share))
 
-    def _stretch(self, residual):
-        scaled = residual / self.threshold
-        return np.sqrt(1 + scaled * scaled)  # np.hypot costs eight times as much
+    def _scaled(self, u, y):
+        """r / t, short of where its square overflows; q is |r / t| long before."""
+        return np.clip((u - y) / self.threshold, -_SQUARABLE, _SQUARABLE)
 
 
 @dataclass(frozen=True)
@@ -351,6 +352,11 @@ def _odds(log_odds):
     """e^log_odds, short of overflow: an array of its own, also for a number."""
     capped = np.asarray(np.minimum(log_odds, _LOG_MAX))
     return np.exp(capped, out=capped)
+
+
+def _stretch(scaled):
+    """sqrt(1 + scaled^2)."""
+    return np.sqrt(1 + scaled * scaled)  # np.hypot costs eight times as much
 
 
 def _softplus(log_odds, odds):

@@ -3,6 +3,10 @@
 Nothing here copies the whole of X: rows are scaled, cast to double precision and given their constant while a block is
 used, so that a memory-mapped file of any size is read with a bounded working set. Sums over blocks are added in the
 order of the blocks: the same records give the same bits.
+
+What becomes of a record depends on that record alone, and its part of a gradient is at most the bound that the privacy
+rests on, also as the doubles that are added up, whatever numbers the record holds: norms neither over- nor underflow
+and are rounded up, rows are scaled by factors that are rounded down, and a sparse row is what its entries add up to.
 """
 
 from dataclasses import dataclass, replace
@@ -14,13 +18,15 @@ from scipy.linalg import eigvalsh
 from scipy.linalg.blas import dsyrk
 
 from explorer.learning.threads import add_parts, ordered_total, own_threads
-from explorer.validation import positive
+from explorer.validation import magnitude
 
 _BLOCK_BYTES = 2**20  # of X; a block stays in the cache between its two uses, X @ theta and X.T @ slopes
 _BYTES_WORTH_THREADS = 2**25  # of X: a pass of some milliseconds; on a busy machine threads wait for each other
 _LEAST_RUNS, _LONGEST_RUN = 8, 16  # a thread takes neighbouring blocks in one go; results are added run by run
 _PRODUCTS_WORTH_THREADS = 2**21  # the same for Gram matrices
-_ROUNDING = 1e-15  # a scaled row must not come out longer than the norm
+_EPS = np.finfo(float).eps
+_SMALLEST_SCALE = 1e-100  # what is longer than the norm by more has no direction left that doubles could scale safely
+_SQUARES_TO_TRUST = 2.0**-900  # a sum of squares below it may have lost squares to underflow
 _SPARSE_COST = 200  # a multiplication in a sparse product costs as much as that many in a dense one
 _EXACT_DIMENSION = 1000  # up to which the largest eigenvalue of the Gram matrix is computed
 
@@ -33,7 +39,7 @@ class Block:
     ----------
     X : ndarray or CSR (m, p)
     y : ndarray (m,)
-    norms : ndarray (m,), |x_i|
+    norms : ndarray (m,), |x_i|, rounded up
     scale : ndarray (m,) in [0, 1], or None where no row is scaled
     constant : bool, whether a column of ones follows the features
     """
@@ -49,7 +55,7 @@ class Block:
         u = self.X @ (theta[:-1] if self.constant else theta)
         if self.scale is not None:
             u *= self.scale
-            u[np.isnan(u)] = 0.0  # a row whose norm overflows is scaled by 0: it is not to spoil the sums of others
+            u[np.isnan(u)] = 0.0  # infinity times 0: a row that is scaled by 0 is not to spoil the sums of others
         if self.constant:
             u += theta[-1]
         return u
@@ -137,23 +143,26 @@ class Records(BlockedRecords):
 
     Parameters
     ----------
-    X : ndarray or CSR (n, p), of any real type
+    X : ndarray or CSR (n, p), of any real type, finite; CSR stands for the sums of its entries, see `canonical`
     y : ndarray (n,), in the loss's own encoding
-    data_norm : float > 0 or None; rows of X longer than it are scaled down to it
+    data_norm : float in [1e-100, 1e100] or None; rows of X longer than it are scaled down to it, and those longer than
+        1e100 times it to 0
     constant : bool; append a column of ones, which counts in the norms
     block_bytes : int, size of the blocks of X that are worked on
     """
 
     def __init__(self, X, y, *, data_norm=None, constant=False, block_bytes=_BLOCK_BYTES):
-        self.X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+        self.X = canonical(X) if sparse.issparse(X) else np.asarray(X)
         self.constant = constant
         self._block_bytes, self._shared = block_bytes, {}
-        norms = np.concatenate([row_norms(_rows(self.X, rows)) for rows in self._slices()])
+        norms = np.concatenate([_norms_from_above(_rows(self.X, rows)) for rows in self._slices()])
         self.scale = None
-        if data_norm is not None and (norms > positive("data_norm", data_norm)).any():
-            self.scale = np.where(norms > data_norm, data_norm / np.maximum(norms, data_norm) * (1 - _ROUNDING), 1.0)
+        if data_norm is not None and (norms > magnitude("data_norm", data_norm)).any():
+            scale = data_norm / np.maximum(norms, data_norm) * (1 - 4 * _EPS)  # for its rounding and the product's
+            scale[scale < _SMALLEST_SCALE] = 0.0
+            self.scale = np.where(norms > data_norm, scale, 1.0)
             norms = np.minimum(norms, data_norm)
-        self.norms = np.hypot(norms, 1.0) if constant else norms
+        self.norms = np.hypot(norms, 1.0) * (1 + 4 * _EPS) if constant else norms
         self._set_targets(y)
 
     @classmethod
@@ -229,6 +238,15 @@ def records_of(X, y, *, data_norm, constant):
     return Records(X, y, data_norm=data_norm, constant=constant)
 
 
+def largest_norm(X):
+    """The largest l2 norm of a row of X, ndarray, CSR or Dask array with rows: float."""
+    if is_dask(X):
+        from explorer.learning.dask_records import largest_norm_of_chunks  # dask is an extra
+
+        return largest_norm_of_chunks(X)
+    return float(row_norms(X).max(initial=0.0))
+
+
 def sampled_rows(n_records, m, *, rng):
     """m of the numbers below n_records, drawn without replacement, in order: ndarray (m,)."""
     return np.sort(rng.choice(n_records, size=m, replace=False))
@@ -239,14 +257,64 @@ def is_dask(X):
     return hasattr(X, "__dask_graph__")
 
 
+def canonical(X):
+    """A sparse matrix as CSR with one entry for each number that is not 0, in the order of the columns.
+
+    Entries of a CSR, CSC or COO matrix that share a place stand for their sum: (1e25, 1, -1e25) is a row of norm 0,
+    but added to others entry by entry it erases them. Single precision stays, other types become doubles before
+    anything is added up. Buffers that need no change are shared, others are copied; X is never changed.
+
+    Raises ValueError for entries outside the matrix.
+    """
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    given = sparse.csr_array(X)
+    rows = sparse.csr_array((given.data, given.indices, given.indptr), shape=given.shape)  # knows nothing by hearsay
+    rows.check_format(full_check=True)
+    if not (rows.has_canonical_format and np.all(rows.data)):
+        rows = rows.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows.sum_duplicates()
+        rows.eliminate_zeros()
+    return rows
+
+
 def row_norms(X):
-    """l2 norm of each row of a dense or CSR matrix, in double precision, ndarray (n,)."""
+    """l2 norm of each row of a dense or canonical CSR matrix, in double precision, ndarray (n,).
+
+    Within rounding for all finite rows, however large or small; infinity where the norm itself overflows.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = _squares(X)
+        norms = np.sqrt(squares)
+        unsure = np.nonzero(~((squares >= _SQUARES_TO_TRUST) & (squares < np.inf)))[0]
+        if unsure.size:
+            rows = _rows(X, unsure).astype(float)
+            largest = abs(rows).max(axis=1)
+            largest = np.asarray(largest.todense()).ravel() if sparse.issparse(rows) else largest
+            shift = np.where(largest > 0, np.frexp(largest)[1], 0)  # to bring the largest entry into [1/2, 1)
+            if sparse.issparse(rows):
+                rows.data = np.ldexp(rows.data, -np.repeat(shift, np.diff(rows.indptr)))
+            else:
+                rows = np.ldexp(rows, -shift[:, None])
+            norms[unsure] = np.ldexp(np.sqrt(_squares(rows)), shift)
+    return norms
+
+
+def _squares(X):
+    """Sum of the squares in each row, in double precision, ndarray (n,)."""
     if sparse.issparse(X):
         X = X.astype(float)
-        squares = X.multiply(X).sum(axis=1)  # right for repeated entries too
-    else:
-        squares = np.einsum("ij,ij->i", X, X, dtype=float)
-    return np.sqrt(np.asarray(squares).ravel())
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", X, X, dtype=float)
+
+
+def _norms_from_above(X):
+    """Norms of rows that are no less than the true ones: k squares, their sum and its root err by k + 2 half ulps."""
+    entries = np.diff(X.indptr) if sparse.issparse(X) else X.shape[1]
+    norms = row_norms(X)
+    above = np.nextafter(norms * (1 + (entries + 8) * _EPS), np.inf)  # the next, for norms with few digits left
+    return np.where(norms > 0, above, 0.0)
 
 
 def _rows(X, rows):

@@ -144,7 +144,7 @@ def test_linear_where_the_slope_lies_beyond_the_clip_everywhere():
 @every_loss
 def test_constants_are_readable(loss):
     clipped = ClippedLoss(loss, clip_norm=0.5, row_norms=np.array([0.0, 0.5, 10.0]))
-    np.testing.assert_array_equal(clipped.lipschitz, np.minimum(loss.lipschitz, [np.inf, 1.0, 0.05]))
+    np.testing.assert_array_equal(clipped.lipschitz, np.minimum(loss.lipschitz, [np.finfo(float).max, 1.0, 0.05]))
     assert (clipped.smoothness, clipped.monotone, clipped.labels) == (loss.smoothness, loss.monotone, loss.labels)
 
 
