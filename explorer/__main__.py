@@ -36,10 +36,18 @@ def main(arguments=None):
         host(settings)
         return
 
+    import asyncio
+    import contextlib
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(options, parser))
+
+
+async def _serve(options, parser):
     import panel as pn
 
     from explorer.app import build
-    from explorer.hosting.server import collect_rarely
+    from explorer.hosting.server import collect_rarely, run_until_stopped
     from explorer.views.background import prepare
 
     hosts = {options.address, "localhost", "127.0.0.1"}
@@ -64,7 +72,7 @@ def main(arguments=None):
     print(f"The explorer is at http://{options.address}:{options.port} (Ctrl-C to stop)", flush=True)
     prepare()
     collect_rarely(server)
-    server.run_until_shutdown()
+    await run_until_stopped(server)
 
 
 if __name__ == "__main__":

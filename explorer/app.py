@@ -1,12 +1,9 @@
 """The explorer as an app: `panel serve explorer/app.py`, or `python -m explorer`."""
 
 import unicodedata
-from functools import partial
 
 import panel as pn
 import panel_material_ui as pmui
-from panel.util import edit_readonly
-from tornado.websocket import WebSocketHandler
 
 from explorer.views import (
     BoundsView,
@@ -24,9 +21,9 @@ from explorer.views import (
 )
 from explorer.views.address import Address, query_of_session
 from explorer.views.background import prepare
-from explorer.views.browser import mend
+from explorer.views.compatibility import forget_document, never_busy, patch_browser, send_at_once
 from explorer.views.controls import limit_active
-from explorer.views.plotting import in_session
+from explorer.views.document import in_session
 
 pn.extension("mathjax", notifications=True)
 
@@ -102,15 +99,12 @@ class Session:
             main=[pmui.Column(self.tabs, address.pane, sizing_mode="stretch_width")],
             busy_indicator=None,  # a page has its own progress
         )
-        # What it follows by itself (panel-material-ui 0.16) is busy with any page of the server: each would be told of
-        # the others' events, and the server would hold every page that it ever made.
-        with edit_readonly(self._page):
-            self._page.busy = self.projector.param.disabled
+        never_busy(self._page, self.projector.param.disabled)
 
         # What a control changes before the browser has reported the page complete can be lost on the way back
         # (panel 1.9), and hidden controls cannot be touched.
         def loaded():
-            _send_at_once()
+            send_at_once()
             self.tabs.styles = {"visibility": "visible"}
             if refused and pn.state.notifications is not None:
                 text = f"The link's {', '.join(refused)} cannot be; the usual value is used."
@@ -118,9 +112,9 @@ class Session:
 
         pn.state.onload(loaded)
         if in_session():
-            mend(pn.state.curdoc)
+            patch_browser(pn.state.curdoc)
             prepare()
-            pn.state.on_session_destroyed(_forget_views)
+            pn.state.on_session_destroyed(forget_document)
         return self._page
 
     def _show(self):
@@ -155,41 +149,12 @@ class Session:
             view.set_projector(on)
 
 
-def _forget_views(context):
-    """Drop the page's notifications from Panel's table of roots, where they would hold the document for ever.
-
-    Private to Panel (1.9): a server keeps them, unless it is started by `panel serve`.
-    """
-    for root, (_, _, document, _) in list(pn.state._views.items()):
-        if document is context._document:
-            del pn.state._views[root]
-
-
-def _send_at_once():
-    """Have every message sent when it is written, in that order.
-
-    The system would keep small ones until the browser has acknowledged the last (40 ms), and while Bokeh waits for one
-    to leave, Panel (1.9) keeps its own in a queue, in which the last can stay for ever. The connections are private to
-    Bokeh (3.9), and in JupyterLab no WebSockets.
-    """
-    if in_session():
-        for connection in pn.state.curdoc.session_context.session._subscribed_connections:
-            socket = connection._socket
-            if isinstance(socket, WebSocketHandler):
-                socket.set_nodelay(True)
-                socket.write_message = partial(_write, socket)
-
-
-async def _write(socket, message, binary=False, locked=True):
-    """Write one frame after all before it; nothing waits until it has left, so that no lock is ever held."""
-    leaving = WebSocketHandler.write_message(socket, message, binary)
-    leaving.add_done_callback(lambda left: left.cancelled() or left.exception())  # of a visitor who has left too
-
-
 def build():
     """The whole app for one session, as a panel_material_ui.Page."""
     return Session().page()
 
 
-if pn.state.served:
-    build().servable()
+if pn.state.served:  # this file as a script, a module made for one page and emptied when that is closed
+    from explorer import app
+
+    app.build().servable()

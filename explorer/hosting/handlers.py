@@ -5,9 +5,11 @@ import logging
 import sys
 import time
 
+from bokeh.protocol.exceptions import ProtocolError
 from bokeh.util.token import get_session_id
-from panel.io.server import ComponentResourceHandler, DocHandler, WSHandler
 from tornado.web import HTTPError, RequestHandler
+
+from explorer.hosting.compatibility import ComponentResourceHandler, DocHandler, WSHandler
 
 log = logging.getLogger("explorer.hosting")
 
@@ -30,19 +32,29 @@ class Condition:
     settings : Settings
     pool : RemotePool
     max_sessions : int, of this server
+
+    Attributes
+    ----------
+    stopping : bool
+    opening : int, pages that are being built
+    sockets : set of the SocketHandler that are open
     """
 
     def __init__(self, settings, *, pool, max_sessions):
         self.settings, self.pool, self.max_sessions = settings, pool, max_sessions
-        self.stopping = False
+        self.stopping, self.opening, self.sockets = False, 0, set()
 
     def refusal(self, context):
         """The page that a newcomer gets instead of the explorer, or None."""
         if self.stopping:
             return STOPPING
         # Pages that are being built count too: building one takes a while, and others can ask meanwhile.
-        open_or_opening = len(context._sessions) + len(context._pending_sessions)
-        return FULL if open_or_opening >= self.max_sessions else None
+        return FULL if len(list(context.sessions)) + self.opening >= self.max_sessions else None
+
+    def expire(self):
+        """End the pages that nobody has touched for long."""
+        for socket in tuple(self.sockets):
+            socket.expire(self.settings.idle_seconds)
 
 
 class PageHandler(DocHandler):
@@ -59,11 +71,19 @@ class PageHandler(DocHandler):
         self.set_header("Set-Cookie", "explorer_server=; Path=/; Max-Age=0")  # another server may have room
         await self.finish(refusal)
 
+    async def get_session(self):
+        condition = self.settings["condition"]
+        condition.opening += 1
+        try:
+            return await super().get_session()
+        finally:
+            condition.opening -= 1
+
 
 class SocketHandler(WSHandler):
     """The connection of a page: from the allowed origins, to the session that its page was made with."""
 
-    last_message = 0.0
+    last_message, token = 0.0, ""
 
     async def prepare(self):
         # Tornado lets in whatever origin equals the request's own Host, which a site that is not ours can arrange.
@@ -75,14 +95,27 @@ class SocketHandler(WSHandler):
     def check_origin(self, origin):
         return origin.lower() in self.settings["condition"].settings.origins()
 
-    async def _async_open(self, token):
+    def select_subprotocol(self, subprotocols):
+        self.token = subprotocols[1] if len(subprotocols) == 2 else ""
+        return super().select_subprotocol(subprotocols)
+
+    def open(self, *arguments, **named):
         # Bokeh would make a session that is gone anew, beside the limit, with models that the page does not know.
-        session = self.application_context._sessions.get(get_session_id(token))
-        if session is None or session.expiration_requested:
+        try:
+            session = self.application_context.get_session(get_session_id(self.token))
+            gone = session.expiration_requested
+        except (ProtocolError, ValueError):
+            gone = True
+        if gone:
             self.close(4404, "this session has ended; reload the page")
             return
         self.last_message = time.monotonic()
-        await super()._async_open(token)
+        self.settings["condition"].sockets.add(self)
+        super().open(*arguments, **named)
+
+    def on_close(self):
+        self.settings["condition"].sockets.discard(self)
+        super().on_close()
 
     async def on_message(self, fragment):
         self.last_message = time.monotonic()

@@ -33,30 +33,49 @@ def run_server(settings, *, index, pool_address, secret):
     pool_address : str, where the pool of workers listens
     secret : str, which signs sessions; the same for all servers
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C too, and asks by SIGTERM
     write_impersonally()
-    from explorer.views import background
-
     pool = RemotePool(pool_address, authkey=bytes(multiprocessing.current_process().authkey))
     share(pool)
+    asyncio.run(_serve(settings, index=index, pool=pool, secret=secret))
+
+
+async def _serve(settings, *, index, pool, secret):
+    from explorer.views import background
+
     server, condition = build_server(settings, index=index, pool=pool, secret=secret)
     write_impersonally()  # the libraries are loaded now, and some have set up handlers
     background.prepare()
     collect_rarely(server)
-    loop = asyncio.get_event_loop()
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def stop():
         if not condition.stopping:
             condition.stopping = True  # at once, so that a second signal changes nothing
             ending = condition.ending = loop.create_task(end_gracefully(server, condition))
-            ending.add_done_callback(lambda _: loop.stop())
+            ending.add_done_callback(lambda _: ended.set())
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C too, and asks by SIGTERM
     loop.add_signal_handler(signal.SIGTERM, stop)
     end_with_parent(lambda: loop.call_soon_threadsafe(stop))
     server.start()
     log.info("server %d listens on port %d", index, server.port)
-    server.io_loop.start()
+    await ended.wait()
     os._exit(0)  # threads of sessions must not hold up the end
+
+
+async def run_until_stopped(server):
+    """Start a server and serve until Ctrl-C or SIGTERM; for a coroutine that is all that its event loop runs."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(name, stopped.set)
+        except NotImplementedError:  # Windows, where Ctrl-C then raises KeyboardInterrupt in `asyncio.run`
+            signal.signal(name, signal.default_int_handler)
+    server.start()
+    try:
+        await stopped.wait()
+    finally:
+        server.stop(wait=False)
 
 
 def collect_rarely(server):
@@ -86,17 +105,17 @@ def collect_rarely(server):
 
 def build_server(settings, *, index, pool, secret):
     """A Bokeh server with this package's handlers and limits, not yet started, and its Condition."""
-    import bokeh.server.urls as urls
     import panel as pn
-    from bokeh.server.views.ico_handler import IcoHandler
     from tornado.ioloop import PeriodicCallback
+    from tornado.web import RedirectHandler
 
     from explorer import app
-    from explorer.hosting import handlers
+    from explorer.hosting import compatibility, handlers
 
     condition = handlers.Condition(settings, pool=pool, max_sessions=math.ceil(settings.sessions / settings.servers))
-    # No embedding in other sites (autoload.js) and no metadata. Bokeh copies this list at each server's start.
-    urls.per_app_patterns[:] = [(r"/ws", handlers.SocketHandler), (r"/?", handlers.PageHandler)]
+    compatibility.serve_only(handlers.PageHandler, handlers.SocketHandler)
+    # Bokeh has its icon at the root alone; Panel has it among its files too.
+    icon = f"{settings.prefix}/static/extensions/panel/images/favicon.ico"
     server = pn.serve(
         {"/": app.build},
         port=settings.port + index,
@@ -110,6 +129,7 @@ def build_server(settings, *, index, pool, secret):
             (r"/healthz", handlers.LiveHandler),
             (r"/readyz", handlers.ReadyHandler),
             (r"/components/(.*)", handlers.ComponentHandler),
+            *([(r"/favicon.ico", RedirectHandler, {"url": icon})] if settings.prefix else []),
         ],
         websocket_origin=["localhost"],  # SocketHandler compares whole origins instead
         websocket_max_message_size=settings.message_bytes,
@@ -124,16 +144,7 @@ def build_server(settings, *, index, pool, secret):
         log_function=handlers.log_request,
         condition=condition,
     )
-    if settings.prefix:  # Bokeh has its icon at the root alone
-        icon = (f"{settings.prefix}/favicon.ico", IcoHandler, {"app": server._tornado})
-        server._tornado.add_handlers(".*", [icon])
-
-    def expire():
-        for connection in list(server._tornado._clients):
-            connection._socket.expire(settings.idle_seconds)
-
-    condition.expire = expire
-    condition.expiry = PeriodicCallback(expire, min(CHECK_MILLISECONDS, 1000 * settings.idle_seconds))
+    condition.expiry = PeriodicCallback(condition.expire, min(CHECK_MILLISECONDS, 1000 * settings.idle_seconds))
     server.io_loop.add_callback(condition.expiry.start)
     return server, condition
 

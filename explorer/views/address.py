@@ -1,12 +1,11 @@
 """The address bar holds the whole state of the open page; a link restores it."""
 
-import asyncio
 from urllib.parse import urlencode
 
 import panel as pn
 from bokeh.models import CustomJS, Div
 
-from explorer.views.plotting import on_document
+from explorer.views.document import in_session
 
 QUIET_SECONDS = 0.3  # browsers refuse to rewrite the address at every event of a slider
 
@@ -57,17 +56,17 @@ class Address:
         return {"page": page, **({} if state is None else state.to_query())}
 
     def _later(self, *_):
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # nothing is served
+        if not in_session():
             return
+        document = pn.state.curdoc
         if self._waiting is not None:
-            self._waiting.cancel()
-        self._waiting = loop.call_later(QUIET_SECONDS, self._write)
+            document.remove_timeout_callback(self._waiting)
+        self._waiting = document.add_timeout_callback(self._write, int(1000 * QUIET_SECONDS))
 
     def _write(self):
-        text = "?" + urlencode(self.query())
-        on_document(lambda: self._text.update(tags=[text]))
+        self._waiting = None
+        with pn.io.hold():
+            self._text.tags = ["?" + urlencode(self.query())]
 
 
 def query_of_session():

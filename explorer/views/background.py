@@ -7,7 +7,7 @@ from functools import cache, partial
 
 import panel as pn
 
-from explorer.views.plotting import in_session, on_document
+from explorer.views.document import in_session, on_document
 from explorer.workers import PROCESSES, WorkerDied, shared_beside, some_of
 
 QUIET_SECONDS = 0.04  # a key that is held down asks again sooner than that
@@ -57,13 +57,11 @@ class Latest:
     """
 
     def __init__(self):
-        self._wanted, self._latest, self._task = None, None, None
-        self._loaded = asyncio.Event()
+        self._wanted, self._latest = None, None
+        self._running, self._loaded = False, not in_session()
         if in_session():
-            pn.state.onload(self._loaded.set)
+            pn.state.onload(self._begin)
             pn.state.on_session_destroyed(lambda _: self.forget())
-        else:
-            self._loaded.set()
 
     def request(self, work, show):
         """Call show(work()) on the document: now if the answer is known, or else soon.
@@ -79,35 +77,44 @@ class Latest:
         try:
             answer = shared_beside().recall(packed)
         except KeyError:
-            try:
-                loop = asyncio.get_running_loop()
-            except RuntimeError:
-                answer = work()
-            else:
-                self._begin(loop, (work, packed, show))
+            if _is_live():
+                self._wanted = self._latest = (work, packed, show)
+                if self._loaded:
+                    pn.state.execute(self._run)
                 return False
+            answer = work()
         show(answer)
         return True
 
-    def _begin(self, loop, wanted):
-        self._wanted = self._latest = wanted
-        if self._task is None or self._task.done():
-            self._task = loop.create_task(self._run())
+    def _begin(self):
+        """Start with what was asked for before the browser had the page."""
+        self._loaded = True
+        if self._wanted is not None:
+            pn.state.execute(self._run)
 
     def forget(self):
         """Drop what was asked for, also what is being computed."""
         self._wanted = self._latest = None
 
     async def _run(self):
-        await self._loaded.wait()
-        while (wanted := self._wanted) is not None:
-            await asyncio.sleep(QUIET_SECONDS)
-            if self._wanted is not wanted:
-                continue
-            wanted, answer = await asyncio.get_running_loop().run_in_executor(_threads(), self._compute)
-            if wanted is not None and self._wanted is wanted:
-                self._wanted = None
-                on_document(lambda wanted=wanted, answer=answer: self._show(wanted, answer))
+        """Answer until nothing is wanted; each request starts one of these, on the event loop, and one at a time works.
+
+        A request comes in another thread, so it cannot know whether the last one is about to end.
+        """
+        if self._running:
+            return
+        self._running = True
+        try:
+            while (wanted := self._wanted) is not None:
+                await asyncio.sleep(QUIET_SECONDS)
+                if self._wanted is not wanted:
+                    continue
+                wanted, answer = await asyncio.get_running_loop().run_in_executor(_threads(), self._compute)
+                if wanted is not None and self._wanted is wanted:
+                    self._wanted = None
+                    on_document(lambda wanted=wanted, answer=answer: self._show(wanted, answer))
+        finally:
+            self._running = False
 
     def _compute(self):
         """What is wanted when a thread is free, and its answer."""
@@ -118,6 +125,15 @@ class Latest:
         if self._latest is wanted:  # a newer request can come while the document's turn is awaited
             self._latest = None  # what it holds, as the bytes of a file, is of no use any more
             wanted[2](answer)
+
+
+def _is_live():
+    """Whether there is an event loop on which something can be shown later: of a server, or of a notebook's kernel."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return in_session()  # a server's loop runs in another thread than the events of its pages
+    return True
 
 
 def _packed(work):

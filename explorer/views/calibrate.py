@@ -10,9 +10,10 @@ from bokeh.models import BoxAnnotation, ColumnDataSource, CustomJSTickFormatter,
 from explorer.state.calibrate import ACCOUNTANTS, CHUNKS, F_RANGE, LEAST, PARTS, POINT, CalibrateState
 from explorer.views.background import Pieces
 from explorer.views.controls import alert, choice, log_slider, switch
+from explorer.views.document import on_document
 from explorer.views.legend import name_only
 from explorer.views.page import PageView
-from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, on_document, redraw, stroke
+from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, rounded
 
 INTRODUCTION = r"""

@@ -12,7 +12,7 @@ from explorer.views.controls import alert, choice, choices, labelled_field, step
 from explorer.views.job import JobRunner
 from explorer.views.legend import name_only
 from explorer.views.page import PageView
-from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, on_document, redraw, stroke
+from explorer.views.plotting import MARK, add_curve, add_mark, curve_figure, redraw, stroke
 from explorer.views.readouts import Card, percent
 
 INTRODUCTION = r"""
@@ -139,7 +139,7 @@ class CompareView(PageView):
         )
         plot.add_tools(HoverTool(renderers=[paper, live], tooltips=[("", "@text")], visible=False))
 
-    async def run(self, _=None):
+    def run(self, _=None):
         """Fit what is planned in a worker process, drawing trials when they are done, and their methods in any case."""
         cells = self.state.cells()
         if not cells:
@@ -147,7 +147,7 @@ class CompareView(PageView):
             return
 
         both = {*self.state.methods, *self.state.live_methods}
-        on_document(lambda: self.state.param.update(methods=[name for name in LABELS if name in both]))
+        self.state.param.update(methods=[name for name in LABELS if name in both])
         shown, last = 0, -np.inf
 
         def follow(messages):
@@ -157,7 +157,7 @@ class CompareView(PageView):
                 shown, last = len(messages), time.monotonic()
             return part_done(cells, messages)
 
-        await self.runner.run(run_live, {"cells": cells}, follow=follow, show=self._show)
+        self.runner.run(run_live, {"cells": cells}, follow=follow, show=self._show)
 
     def _show(self, result):
         self.state.add_live([result])

@@ -5,21 +5,16 @@ import panel as pn
 import panel_material_ui as pmui
 import param
 
+from explorer.views.compatibility import at_once
+
 STEPS = 200  # positions of a slider, from its lowest to its highest value
 ZERO_STEPS = 10  # between the lowest of them and zero
 SHORT = 8  # characters that a field has room for, unless it is made wider
 
 
+@at_once("value")
 class LiveSlider(pmui.FloatSlider):
-    """A slider whose events reach Python at once.
-
-    Panel waits 50 ms for further events and walks the whole page to set its busy indicator at each one; with both
-    out of the way a curve follows the hand (measured with panel 1.9). These are private settings: look here first
-    when a new version of Panel makes sliders slow.
-    """
-
-    _priority_changes = ("value",)
-    _busy__ignore = (*pmui.FloatSlider._busy__ignore, "value", "value_throttled")
+    """A slider whose curves follow the hand."""
 
 
 def log_slider(state, name):

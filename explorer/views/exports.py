@@ -6,7 +6,8 @@ import panel as pn
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource
 
-from explorer.views.plotting import in_session
+from explorer.views.compatibility import DRAWN_AS_SVG
+from explorer.views.document import in_session
 
 _COPY = """
 const text = script.data.text[0]
@@ -27,7 +28,9 @@ if (navigator.clipboard && window.isSecureContext) {
 """
 
 # Bokeh cannot export a plot of its SVG backend as PNG (its legend needs canvases): the browser draws the SVG instead.
-_SAVE = """
+_SAVE = (
+    DRAWN_AS_SVG
+    + """
 const save = (blob) => {
   const link = document.createElement('a')
   link.href = URL.createObjectURL(blob)
@@ -45,13 +48,14 @@ const draw = (image) => {
   context.drawImage(image, 0, 0)
   canvas.toBlob(save, 'image/png')
 }
-Bokeh.index.find_one(plot).export('svg', true).to_blob().then((svg) => {
+svg_of(plot).then((svg) => {
   if (format == 'svg') return save(svg)
   const image = new Image()
   image.onload = () => draw(image)
   image.src = URL.createObjectURL(svg)
 })
 """
+)
 
 
 def export_buttons(state, *plots, name):

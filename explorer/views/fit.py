@@ -23,7 +23,7 @@ from explorer.views.fit_plots import (
 )
 from explorer.views.job import JobRunner
 from explorer.views.page import PageView, symbol
-from explorer.views.plotting import on_document, redraw, stroke
+from explorer.views.plotting import redraw, stroke
 from explorer.views.readouts import Card, percent, rounded
 from explorer.views.upload import UploadControl
 
@@ -76,6 +76,7 @@ class FitView(PageView):
             cancelled="Cancelled. Nothing was released.",
             failed="The fit failed and released nothing:",
             explain=self._explain,
+            ended=self._keep_results,
             pool=pool,
         )
         self.remedy = None  # of the last run: the parameter, what it must exceed, the value that the button takes
@@ -96,14 +97,13 @@ class FitView(PageView):
             else:
                 set_side(plot, on)
 
-    async def run(self, _=None):
+    def run(self, _=None):
         """Draw, fit and test in a worker process with the current parameters, showing each draw as it is done."""
         if refusal := self.state.refusal():
             self.runner.say("error", refusal)
             return
         self.remedy_button.visible = False
-        await self.runner.run(run_fit, self.state.arguments(), follow=self._follow, show=self._show)
-        on_document(self._keep_results)
+        self.runner.run(run_fit, self.state.arguments(), follow=self._follow, show=self._show)
 
     def _explain(self, error):
         """What is said of an error; for a target that another f or λ would meet, that, with a button that takes it."""

@@ -9,7 +9,7 @@ import panel as pn
 import panel_material_ui as pmui
 
 from explorer.views.controls import alert
-from explorer.views.plotting import in_session, on_document, session_name
+from explorer.views.document import in_session, on_document, session_name
 from explorer.workers import JobCancelled, shared_pool
 
 POLL_SECONDS = 0.1
@@ -24,11 +24,12 @@ class JobRunner:
 
     Parameters
     ----------
-    start : callable or coroutine function of one argument, which it may ignore; called by the run button
+    start : callable of one argument, which it may ignore; called by the run button
     label : str, of the run button
     doing : str, what the page does meanwhile
     cancelled, failed : str, sentences for the two unhappy ends; the reason follows the second
-    explain : callable of the exception, what is said of it as the reason; called under the document's lock
+    explain : callable of the exception, what is said of it as the reason
+    ended : callable without arguments, called last when a job has ended, however that was
     pool : WorkerPool or None for the one that all sessions of this process share
 
     Attributes
@@ -36,6 +37,10 @@ class JobRunner:
     buttons, progress, status : what a page arranges
     run_button, cancel_button : the two of `buttons`
     job : the running Job or None
+
+    Everything but the waiting is done under the document's lock: events of one page come in turn, but on a served page
+    they may come in another thread than the one that waits. So a job starts with parameters that belong together, and
+    is cancelled by whatever moves after that.
     """
 
     def __init__(
@@ -47,9 +52,11 @@ class JobRunner:
         cancelled="Cancelled.",
         failed="The computation failed:",
         explain=str,
+        ended=lambda: None,
         pool=None,
     ):
         self.doing, self.cancelled, self.failed, self.explain, self.pool = doing, cancelled, failed, explain, pool
+        self.ended = ended
         self.job = self._wanted = None
         self.run_button = pmui.Button(label=label, variant="contained", on_click=start)
         self.cancel_button = pmui.Button(
@@ -71,7 +78,7 @@ class JobRunner:
         """Show a sentence of plain text, or hide the alert if it is empty; `severity` as in pmui.Alert."""
         self.status.param.update(severity=severity, object=escape(text, quote=False), visible=bool(text))
 
-    async def run(self, function, arguments, *, show, follow=lambda messages: None):
+    def run(self, function, arguments, *, show, follow=lambda messages: None):
         """Call function(report=..., **arguments) in a worker process; do nothing while a job is running.
 
         Parameters
@@ -80,28 +87,33 @@ class JobRunner:
         show : callable of the function's value; draws it
         follow : callable of the list of all messages reported so far, whenever there are new ones; draws them and
             returns the part of the work that is done, in 0..1, or None if that is not known
-
-        `show` and `follow` are called under the document's lock.
         """
         if self.job is not None:
             return
         self._busy(True)
-        end = partial(self._end, "info", "")
         try:
             self.job = self._wanted = self._submit(function, arguments)
-            await self._follow(self.job, follow)
-            end = partial(self._finish, show, self.job.result())
+        except Exception as error:  # of arguments that cannot be sent to another process
+            self._fail(error)
+            return
+        pn.state.execute(partial(self._wait, self.job, show, follow))
+
+    async def _wait(self, job, show, follow):
+        end = partial(self._end, "info", "")
+        try:
+            await self._listen(job, follow)
+            end = partial(self._finish, show, job.result())
         except JobCancelled:
             end = partial(self._end, "warning", self.cancelled)
         except Exception as error:
             end = partial(self._fail, error)
         finally:
-            on_document(end)
+            on_document(lambda: (end(), self.ended()))
 
     def _submit(self, function, arguments):
         return (self.pool or shared_pool()).submit(function, session=session_name(), **arguments)
 
-    async def _follow(self, job, follow):
+    async def _listen(self, job, follow):
         messages, began, part = [], None, None
 
         def draw(new):

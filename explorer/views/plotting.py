@@ -7,6 +7,7 @@ from bokeh.models import ColorBar, CustomJS, HoverTool, LinearColorMapper, SaveT
 from bokeh.palettes import RdBu11, interp_palette
 from bokeh.plotting import figure
 
+from explorer.views.document import in_session
 from explorer.views.legend import CELL_FRAME_WIDTH, FRAME_WIDTH, clear_legend
 
 
@@ -200,30 +201,6 @@ def _texts(plot):
     for bar in plot.select(ColorBar):
         yield bar, "title_text_font_size", 0.925
         yield bar, "major_label_text_font_size", 0.925
-
-
-def in_session():
-    """Whether this code runs for a page of a server, rather than in a notebook or a script."""
-    return pn.state.curdoc is not None and pn.state.curdoc.session_context is not None
-
-
-def session_name():
-    """What tells this page's session from others in the pool of workers; None in a notebook or a script."""
-    return pn.state.curdoc.session_context.id if in_session() else None
-
-
-def on_document(update):
-    """Run `update`, which changes Bokeh models, under the document's lock: what a coroutine has to do.
-
-    Its changes are sent together and in their turn: not held, they can overtake the message, still queued in Panel
-    (1.9), that brings the very models to a page.
-    """
-
-    def held():
-        with pn.io.hold():
-            update()
-
-    pn.state.execute(held, schedule=in_session())
 
 
 def redraw(pane):

@@ -131,16 +131,16 @@ class SolversView(PageView):
             pane.styles = dict(self.words.styles)
         self.plots[1].height = self.plot.height
 
-    async def run(self, _=None):
+    def run(self, _=None):
         """Race the chosen solvers in a worker process, drawing each gradient norm as it falls."""
         if self._somebody(self.runner):
-            await self.runner.run(run_race, self.state.race_arguments(), follow=self._follow, show=self._show)
+            self.runner.run(run_race, self.state.race_arguments(), follow=self._follow, show=self._show)
 
-    async def run_growth(self, _=None):
+    def run_growth(self, _=None):
         """Run the chosen solvers for every n in a worker process, drawing each count when it is known."""
         if self._somebody(self.growth_runner):
             arguments = self.state.growth_arguments()
-            await self.growth_runner.run(run_growth, arguments, follow=self._follow_growth, show=self._show_growth)
+            self.growth_runner.run(run_growth, arguments, follow=self._follow_growth, show=self._show_growth)
 
     def _somebody(self, runner):
         if not self.state.solvers():

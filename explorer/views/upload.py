@@ -8,6 +8,7 @@ from explorer import uploads
 from explorer.state.page import NAMES
 from explorer.uploads import UploadRefused, read_csv
 from explorer.views.background import Latest
+from explorer.views.compatibility import BoundedFileInput
 from explorer.views.controls import alert
 
 LABEL = "Your own CSV …"
@@ -24,28 +25,6 @@ PROMISE = (
     "release</b>: whoever runs it could read the file, the seed of the noise is known, and what is shown of many draws "
     "costs more than the ε of one."
 )
-
-
-class BoundedFileInput(pmui.FileInput):
-    """A file input that keeps no more bytes than a file may have, and one: whatever is sent.
-
-    It relies on private methods of panel-material-ui 0.16: look here first when uploads fail with a new version.
-    """
-
-    def _process_chunk(self, msg):
-        held = sum(len(chunk) for file in self._file_buffer.values() for chunk in file["chunks"].values())
-        held += sum(len(file["value"]) for file in self._buffer)
-        super()._process_chunk({**msg, "data": bytes(msg["data"])[: max(uploads.MAX_BYTES + 1 - held, 0)]})
-
-    def _handle_msg(self, msg):
-        if msg["status"] == "error":  # the browser did not send the file
-            self._file_buffer.clear()
-            self.unsent()
-        else:
-            super()._handle_msg(msg)
-
-    def unsent(self):
-        """Called when the browser refuses a file for its size."""
 
 
 class UploadControl:
@@ -86,6 +65,7 @@ class UploadControl:
         self.known = pmui.Column(self.summary, self.column, leave, visible=False, sizing_mode="stretch_width")
         promise = pmui.Typography(PROMISE, variant="caption", margin=(0, 10))
         self.pane = pmui.Column(self.button, self.refusal, self.known, promise, sizing_mode="stretch_width")
+        self.button.most_bytes = uploads.MAX_BYTES
         self.button.unsent = lambda: self._refuse(f"Not used: the file must have at most {_MEGABYTES} MB.")
         self.button.param.watch(self._read, "value")
         self.column.param.watch(lambda event: self._choose(event.new), "value")

@@ -3,6 +3,13 @@
 import asyncio
 
 
+async def job(runner, run):
+    """Press the button that calls `run`, and wait until the JobRunner's job has ended."""
+    run()
+    while runner.job is not None:
+        await asyncio.sleep(0.01)
+
+
 def run_beside(work, act, *, seconds):
     """Run the coroutine `work` as a task and the coroutine function `act` beside it; fail if it takes too long."""
 

@@ -9,7 +9,7 @@ from explorer.state.compare import LABELS, CompareState, Results
 from explorer.study import EPSILONS, run_cells, summarise
 from explorer.views import CompareView
 from explorer.workers import WorkerPool
-from tests.views.beside import run_beside
+from tests.views.beside import job, run_beside
 from tests.views.words import said
 
 METHODS = ["amp_rdp", "output_perturbation", "non_private"]
@@ -86,7 +86,7 @@ def points(source):
 
 def drive(view, act=lambda: asyncio.sleep(0)):
     """Run the view's live run and `act`, a coroutine function, beside it."""
-    run_beside(view.run(), act, seconds=PATIENCE)
+    run_beside(job(view.runner, view.run), act, seconds=PATIENCE)
 
 
 def test_live_trials_are_drawn_and_repeat_the_stored_ones(results):

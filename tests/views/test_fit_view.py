@@ -10,7 +10,7 @@ from explorer import uploads
 from explorer.state.fit import CERTIFICATE, FitState, run_fit
 from explorer.views import FitView, fit
 from explorer.workers import WorkerPool
-from tests.views.beside import run_beside
+from tests.views.beside import job, run_beside
 from tests.views.words import said
 
 PATIENCE = 60
@@ -29,7 +29,7 @@ def slow_fit(*, report, **arguments):
 
 def drive(view, act=lambda: asyncio.sleep(0)):
     """Run the view's fit and `act`, a coroutine function, beside it."""
-    run_beside(view.run(), act, seconds=PATIENCE)
+    run_beside(job(view.runner, view.run), act, seconds=PATIENCE)
     assert view.runner.job is None
 
 

@@ -4,12 +4,13 @@ import asyncio
 import os
 import signal
 import time
+from functools import partial
 
 import pytest
 
 from explorer.views.job import JobRunner
 from explorer.workers import WorkerPool
-from tests.views.beside import run_beside
+from tests.views.beside import job, run_beside
 
 PATIENCE = 60
 
@@ -39,8 +40,8 @@ class Page:
 
     def drive(self, function, arguments, act=lambda: asyncio.sleep(0)):
         """Run the job and `act`, a coroutine function, beside it."""
-        work = self.runner.run(function, arguments, show=self.shown.append, follow=self.follow)
-        run_beside(work, act, seconds=PATIENCE)
+        run = partial(self.runner.run, function, arguments, show=self.shown.append, follow=self.follow)
+        run_beside(job(self.runner, run), act, seconds=PATIENCE)
         runner = self.runner
         assert (runner.run_button.disabled, runner.cancel_button.disabled) == (False, True)
         assert (runner.progress.visible, runner.job) == (False, None)
@@ -81,7 +82,7 @@ def test_progress_and_time_left(page, monkeypatch):
 def test_a_second_run_waits_for_none_and_does_nothing(page):
     async def again():
         await page.started()
-        await page.runner.run(count, {"upto": 1}, show=page.shown.append)
+        page.runner.run(count, {"upto": 1}, show=page.shown.append)
 
     page.drive(count, {"upto": 3, "pause": 0.2}, again)
     assert page.shown == [3]

@@ -10,7 +10,7 @@ from explorer.learning.solvers import SOLVERS
 from explorer.state.solvers import LAWS, NAMES, SIZES, SolversState, run_growth, run_race
 from explorer.views import SolversView, solvers
 from explorer.workers import WorkerPool
-from tests.views.beside import run_beside
+from tests.views.beside import job, run_beside
 from tests.views.words import said
 
 PATIENCE = 300
@@ -46,7 +46,7 @@ def shown(marks, kind):
 
 def raced(view, act):
     """Run the view's race and `act`, a coroutine function of the view, beside it."""
-    run_beside(view.run(), lambda: act(view), seconds=PATIENCE)
+    run_beside(job(view.runner, view.run), lambda: act(view), seconds=PATIENCE)
 
 
 async def wait(view):
@@ -132,7 +132,7 @@ def test_a_parameter_that_moves_during_a_race_ends_it(pool, monkeypatch):
 
 def test_growth_is_drawn_with_its_laws_and_what_is_missing(pool):
     view = small(pool, max_passes=30, sag=False)
-    asyncio.run(view.run_growth())
+    asyncio.run(job(view.growth_runner, view.run_growth))
     table = run_growth(**view.state.growth_arguments())
     assert view.state.growth.equals(table)
     data = view.growth_source.data
