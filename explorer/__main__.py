@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 
 
 def main(arguments=None):
@@ -47,8 +48,7 @@ async def _serve(options, parser):
     import panel as pn
 
     from explorer.app import build
-    from explorer.hosting.server import collect_rarely, run_until_stopped
-    from explorer.views.background import prepare
+    from explorer.hosting.server import prepare, run_until_stopped
 
     hosts = {options.address, "localhost", "127.0.0.1"}
     try:
@@ -70,9 +70,10 @@ async def _serve(options, parser):
             1, f"cannot listen on {options.address}:{options.port}: {error.strerror}; choose another with --port\n"
         )
     print(f"The explorer is at http://{options.address}:{options.port} (Ctrl-C to stop)", flush=True)
-    prepare()
-    collect_rarely(server)
+    prepare(server)
     await run_until_stopped(server)
+    sys.stdout.flush()
+    os._exit(0)  # what is still computed for pages that are closed now must not hold up the end
 
 
 if __name__ == "__main__":

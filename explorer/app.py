@@ -21,7 +21,15 @@ from explorer.views import (
 )
 from explorer.views.address import Address, query_of_session
 from explorer.views.background import prepare
-from explorer.views.compatibility import forget_document, never_busy, patch_browser, send_at_once
+from explorer.views.compatibility import (
+    forget_document,
+    log_no_departures,
+    never_busy,
+    one_event_at_a_time,
+    patch_browser,
+    send_at_once,
+    watch_busy_from_the_loop,
+)
 from explorer.views.controls import limit_active
 from explorer.views.document import in_session
 
@@ -112,6 +120,8 @@ class Session:
 
         pn.state.onload(loaded)
         if in_session():
+            log_no_departures()
+            one_event_at_a_time()
             patch_browser(pn.state.curdoc)
             prepare()
             pn.state.on_session_destroyed(forget_document)
@@ -157,4 +167,5 @@ def build():
 if pn.state.served:  # this file as a script, a module made for one page and emptied when that is closed
     from explorer import app
 
+    watch_busy_from_the_loop()
     app.build().servable()

@@ -179,6 +179,8 @@ def slides(names=(), output=BUILD / "slides"):
         else:
             (output / folder).mkdir(exist_ok=True)
             shutil.copy(source, output / folder)
+    style = output / "reveal" / "dist" / "reveal.min.css"  # all that Panel has since 1.10
+    shutil.copy(style, style.with_name("reveal.css"))  # what nbconvert's page asks for
     for path in notebooks(names):
         target = output / f"{path.stem}.html"
         target.write_text(slides_of(nbformat.read(path, as_version=4), path.stem), encoding="utf-8")

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from bokeh.protocol.exceptions import ProtocolError
 from bokeh.util.token import get_session_id
@@ -12,6 +13,8 @@ from tornado.web import HTTPError, RequestHandler
 from explorer.hosting.compatibility import ComponentResourceHandler, DocHandler, WSHandler
 
 log = logging.getLogger("explorer.hosting")
+
+BUILDS = 2  # pages that are built at a time
 
 UNAVAILABLE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="20">
 <meta name="viewport" content="width=device-width"><title>Objective perturbation explorer</title>
@@ -38,11 +41,19 @@ class Condition:
     stopping : bool
     opening : int, pages that are being built
     sockets : set of the SocketHandler that are open
+    builds : Semaphore, of pages that are built at a time
+    health : ThreadPoolExecutor, for asking the pool how it is
     """
 
     def __init__(self, settings, *, pool, max_sessions):
         self.settings, self.pool, self.max_sessions = settings, pool, max_sessions
         self.stopping, self.opening, self.sockets = False, 0, set()
+        # Bokeh builds pages and runs their events in one small pool of threads, which a class that opens the page at
+        # once would fill: what moves a slider, and whoever asks for our health, is not to wait behind all of them.
+        self.builds, self.health = (
+            asyncio.Semaphore(BUILDS),
+            ThreadPoolExecutor(1, thread_name_prefix="explorer-health"),
+        )
 
     def refusal(self, context):
         """The page that a newcomer gets instead of the explorer, or None."""
@@ -75,7 +86,8 @@ class PageHandler(DocHandler):
         condition = self.settings["condition"]
         condition.opening += 1
         try:
-            return await super().get_session()
+            async with condition.builds:
+                return await super().get_session()
         finally:
             condition.opening -= 1
 
@@ -153,7 +165,8 @@ class ReadyHandler(RequestHandler):
 
     async def get(self):
         condition = self.settings["condition"]
-        state = {"stopping": condition.stopping, "pool": await asyncio.to_thread(condition.pool.ready)}
+        ready = asyncio.get_running_loop().run_in_executor(condition.health, condition.pool.ready)
+        state = {"stopping": condition.stopping, "pool": await ready}
         ready = state["pool"] and not condition.stopping
         self.set_status(200 if ready else 503)
         self.set_header("Cache-Control", "no-store")

@@ -40,12 +40,9 @@ def run_server(settings, *, index, pool_address, secret):
 
 
 async def _serve(settings, *, index, pool, secret):
-    from explorer.views import background
-
     server, condition = build_server(settings, index=index, pool=pool, secret=secret)
     write_impersonally()  # the libraries are loaded now, and some have set up handlers
-    background.prepare()
-    collect_rarely(server)
+    prepare(server)
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def stop():
@@ -76,6 +73,15 @@ async def run_until_stopped(server):
         await stopped.wait()
     finally:
         server.stop(wait=False)
+
+
+def prepare(server):
+    """What any server does before it starts: see `collect_rarely`, `watch_busy_from_the_loop`, background.prepare."""
+    from explorer.views import background, compatibility
+
+    background.prepare()
+    server.io_loop.add_callback(compatibility.watch_busy_from_the_loop)
+    collect_rarely(server)
 
 
 def collect_rarely(server):

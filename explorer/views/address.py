@@ -1,5 +1,6 @@
 """The address bar holds the whole state of the open page; a link restores it."""
 
+import contextlib
 from urllib.parse import urlencode
 
 import panel as pn
@@ -60,7 +61,8 @@ class Address:
             return
         document = pn.state.curdoc
         if self._waiting is not None:
-            document.remove_timeout_callback(self._waiting)
+            with contextlib.suppress(ValueError):  # it has just begun
+                document.remove_timeout_callback(self._waiting)
         self._waiting = document.add_timeout_callback(self._write, int(1000 * QUIET_SECONDS))
 
     def _write(self):

@@ -57,7 +57,7 @@ class Latest:
     """
 
     def __init__(self):
-        self._wanted, self._latest = None, None
+        self._wanted = None
         self._running, self._loaded = False, not in_session()
         if in_session():
             pn.state.onload(self._begin)
@@ -78,7 +78,7 @@ class Latest:
             answer = shared_beside().recall(packed)
         except KeyError:
             if _is_live():
-                self._wanted = self._latest = (work, packed, show)
+                self._wanted = (work, packed, show)
                 if self._loaded:
                     pn.state.execute(self._run)
                 return False
@@ -94,7 +94,7 @@ class Latest:
 
     def forget(self):
         """Drop what was asked for, also what is being computed."""
-        self._wanted = self._latest = None
+        self._wanted = None
 
     async def _run(self):
         """Answer until nothing is wanted; each request starts one of these, on the event loop, and one at a time works.
@@ -103,16 +103,15 @@ class Latest:
         """
         if self._running:
             return
-        self._running = True
+        self._running, done = True, None
         try:
-            while (wanted := self._wanted) is not None:
+            while (wanted := self._wanted) is not None and wanted is not done:
                 await asyncio.sleep(QUIET_SECONDS)
                 if self._wanted is not wanted:
                     continue
-                wanted, answer = await asyncio.get_running_loop().run_in_executor(_threads(), self._compute)
-                if wanted is not None and self._wanted is wanted:
-                    self._wanted = None
-                    on_document(lambda wanted=wanted, answer=answer: self._show(wanted, answer))
+                done, answer = await asyncio.get_running_loop().run_in_executor(_threads(), self._compute)
+                if done is not None and self._wanted is done:
+                    on_document(lambda wanted=done, answer=answer: self._show(wanted, answer))
         finally:
             self._running = False
 
@@ -122,8 +121,8 @@ class Latest:
         return wanted, None if wanted is None else _answer(*wanted[:2])
 
     def _show(self, wanted, answer):
-        if self._latest is wanted:  # a newer request can come while the document's turn is awaited
-            self._latest = None  # what it holds, as the bytes of a file, is of no use any more
+        if self._wanted is wanted:  # a newer request can come while the document's turn is awaited
+            self._wanted = None  # what it holds, as the bytes of a file, is of no use any more
             wanted[2](answer)
 
 

@@ -6,13 +6,17 @@ public behaviour remains: a page that is slower or holds memory for longer, neve
 test in tests/views/test_compatibility.py or tests/ui/test_compatibility.py that fails when it is no longer needed.
 """
 
+import logging
+import traceback
 from functools import partial
 
 import panel as pn
 import panel_material_ui as pmui
 from bokeh.models import CustomJS
+from panel.reactive import Syncable
 from panel.util import edit_readonly
-from tornado.websocket import WebSocketHandler
+from tornado.iostream import StreamClosedError
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from explorer.views.document import in_session
 
@@ -32,6 +36,29 @@ def at_once(*names):
         return cls
 
     return decorate
+
+
+def one_event_at_a_time():
+    """Have all events of a page wait for its document's lock, in the order in which they come.
+
+    Stands in for Panel's own promise: widget events that it runs as coroutines (sliders `at_once`, and a button that is
+    pressed within the 50 ms in which a field's change waits) go without the lock. Beside a callback in another thread,
+    as Bokeh has them since 3.10, they interleave: a page whose updates are held by both can stay held for ever, and
+    before too a handler can be cut off by an error.
+    """
+    for name in ("_change_coroutine", "_event_coroutine"):
+        method = getattr(Syncable, name, None)
+        if method is not None and not getattr(method, "lock", False):
+            setattr(Syncable, name, pn.io.with_lock(method))
+
+
+def watch_busy_from_the_loop():
+    """Let Panel's watch over its busy signal start in a callback on the event loop, where this is called.
+
+    Stands in for a watch that starts from any thread: Panel 1.10 starts it at the first event that makes it busy, and
+    where that is a button's, in another thread, asks for its turn again and again, thousands of times a second.
+    """
+    pn.state.add_periodic_callback(lambda: None, period=100, count=1)
 
 
 def never_busy(page, constant):
@@ -79,6 +106,36 @@ async def _write(socket, message, binary=False, locked=True):
     """Write one frame after all before it; nothing waits until it has left, so that no lock is ever held."""
     leaving = WebSocketHandler.write_message(socket, message, binary)
     leaving.add_done_callback(lambda left: left.cancelled() or left.exception())  # of a visitor who has left too
+
+
+def log_no_departures():
+    """Have nothing logged of messages that were on their way to a page, or from it, when it was closed.
+
+    Stands in for servers that take it as usual that a page is closed at any moment: Bokeh and Panel log each message
+    as a failure, asyncio a traceback for each that Panel did not wait for, and Bokeh's check of open connections
+    detaches one that is closing, whose own end then finds no session.
+    """
+    for name in _LOGGERS_OF_DEPARTURES:
+        logging.getLogger(name).addFilter(_is_no_departure)
+
+
+_LOGGERS_OF_DEPARTURES = (
+    "asyncio",
+    "tornado.application",
+    "bokeh.server.protocol_handler",
+    "bokeh.server.views.ws",
+    "bokeh.server.session",
+    "panel.io.document",
+)
+
+
+def _is_no_departure(record):
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, WebSocketClosedError | StreamClosedError):
+        return False
+    if isinstance(error, AssertionError):
+        return not traceback.extract_tb(error.__traceback__)[-1].filename.endswith("connection.py")
+    return "Failed sending message as connection was closed" not in record.getMessage()
 
 
 def patch_browser(document):

@@ -31,6 +31,7 @@ if (navigator.clipboard && window.isSecureContext) {
 _SAVE = (
     DRAWN_AS_SVG
     + """
+const plot = Bokeh.documents.map((each) => each.get_model_by_id(id)).find((model) => model != null)
 const save = (blob) => {
   const link = document.createElement('a')
   link.href = URL.createObjectURL(blob)
@@ -115,7 +116,8 @@ def picture_buttons(*plots):
         for form, what in {"png": "of pixels, for slides", "svg": "of lines, sharp at any size"}.items():
             which, label = ("that", f"{plot.name}.{form}") if number else ("the", form.upper())
             buttons.append(_button(label, f"{which} plot as a picture {what}."))
-            buttons[-1].js_on_click(args={"plot": plot, "format": form}, code=_SAVE)
+            # Panel keeps what is among `args` for ever, and a plot can lead to its page, hence to all of its session.
+            buttons[-1].js_on_click(args={"id": plot.id, "format": form}, code=_SAVE)
     return buttons
 
 

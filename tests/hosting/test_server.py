@@ -136,22 +136,25 @@ def test_an_upload_is_gone_with_its_session(serve, monkeypatch):
     serve(act)
 
 
-def test_a_closed_page_is_freed(serve, monkeypatch):
-    seen = {}
+def test_closed_pages_are_freed(serve, monkeypatch):
+    """Of every kind, each with its session and its document."""
+    built, seen = [], {}
 
     def build():
         session = app.Session()
-        seen["session"] = weakref.ref(session)
+        built.append(weakref.ref(session))
         return session.page()
 
     monkeypatch.setattr(app, "build", build)
 
     async def act(server, condition, address):
-        page = await Page.fetch(address, "?page=bounds")
-        document = await Document.pull(await page.connect(origin=ORIGIN))
-        await document.loaded()
-        seen["document"] = weakref.ref(server.get_sessions()[0].document)
-        await leave(server, document)
+        for name in (app.START, *app.PAGES):
+            page = await Page.fetch(address, f"?page={app.slug(name)}")
+            document = await Document.pull(await page.connect(origin=ORIGIN))
+            await document.loaded()
+            seen[name, "session"] = built.pop()
+            seen[name, "document"] = weakref.ref(server.get_sessions()[0].document)
+            await leave(server, document)
         await forgotten(seen)
 
     serve(act)
