@@ -25,7 +25,7 @@ def real_array(name, value, *, rule="a real number", valid=lambda x: ~np.isnan(x
             raise TypeError
         array = array.astype(float, copy=False)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be {rule}: got {name}={_shorten(value)}") from None
+        raise ValueError(f"{name} must be {rule}: got {name}={shorten(value)}") from None
     good = valid(array)
     if not good.all():
         raise ValueError(f"{name} must be {rule}: got {name}={float(array[~good].flat[0])!r}")
@@ -36,7 +36,7 @@ def real(name, value, *, rule="a finite number", valid=np.isfinite):
     """`value` as a float; raises ValueError, naming the parameter, unless it is one number that obeys the rule."""
     array = real_array(name, value, rule=rule, valid=valid)
     if array.ndim:
-        raise ValueError(f"{name} must be a single number: got {name}={_shorten(value)}")
+        raise ValueError(f"{name} must be a single number: got {name}={shorten(value)}")
     return float(array)
 
 
@@ -49,8 +49,12 @@ def positive(name, value):
 
 def magnitude(name, value):
     """`value` as a float in [1e-100, 1e100]: a norm of records, whose square and inverse doubles can hold."""
-    rule = "a number from 1e-100 to 1e100"
-    return real(name, positive(name, value), rule=rule, valid=lambda x: (x >= 1e-100) & (x <= 1e100))
+    return real(name, positive(name, value), rule="a number from 1e-100 to 1e100", valid=is_magnitude)
+
+
+def is_magnitude(x):
+    """Whether x, a number or an array, is in the range of `magnitude`."""
+    return (x >= 1e-100) & (x <= 1e100)
 
 
 def non_negative(name, value):
@@ -83,10 +87,14 @@ def instance(name, value, types):
     """`value`, which must be an instance of one of `types`; raises TypeError naming what was accepted and what came."""
     if not isinstance(value, types):
         accepted = " or ".join(t.__name__ for t in (types if isinstance(types, tuple) else (types,)))
-        raise TypeError(f"{name} must be {accepted}: got {name}={_shorten(value)}")
+        raise TypeError(f"{name} must be {accepted}: got {name}={shorten(value)}")
     return value
 
 
-def _shorten(value):
-    text = repr(value)
+def shorten(value):
+    """repr(value), cut off where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write integers of thousands of digits
+        text = f"{type(value).__name__} with thousands of digits"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -9,8 +9,9 @@ import dask
 import dask.array as da
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import validate_data
 
+from explorer.learning.inputs import plain
 from explorer.learning.records import Block, BlockedRecords, Records, canonical, largest_norm, sampled_rows
 from explorer.learning.threads import own_threads
 
@@ -81,25 +82,26 @@ class DaskRecords(BlockedRecords):
             return sums[0].compute()
 
 
-def validated(estimator, X, y):
+def validated(estimator, X, y, vector):
     """X and y as dask arrays with the same chunks of rows of known sizes; sets the estimator's n_features_in_.
 
-    One pass over X. y may be a dask array or anything that numpy takes for a vector. Raises ValueError unless X is a
-    finite real matrix and y a vector of as many finite numbers, or labels.
+    One pass over X. y may be a dask array or anything that `vector`, of `explorer.learning.inputs`, makes an array of;
+    it is brought here where each entry has a type of its own. Raises ValueError unless X is a finite real matrix and y
+    a vector of as many finite numbers, or labels.
     """
     if not (isinstance(X, da.Array) and X.ndim == 2 and X.dtype.kind in "biuf" and X.shape[1] > 0):
         raise ValueError(f"X must be a dask array of real numbers with two dimensions and columns: got {X!r}")
     validate_data(estimator, X, y, skip_check_array=True)
-    if y is None:
-        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    X = _on_workers(X.rechunk({1: -1}))
+    if X.numblocks[1] > 1:  # scipy puts them together as they are
+        X = X.map_blocks(_chunk, dtype=X.dtype, meta=X._meta).rechunk({1: -1})
+    X = _on_workers(X)
     if np.isnan(X.shape[0]):
         X = X.copy().compute_chunk_sizes()
     if not X.shape[0]:
         raise ValueError("X must have rows: got 0 sample(s)")
     if not all(dask.compute(*map(dask.delayed(_finite, pure=False), _chunks(X)))):
         raise ValueError("X must be finite: Input X contains NaN or infinity")
-    return X, _vector(y, X.chunks[0])
+    return X, _vector(y, X.chunks[0], vector)
 
 
 def largest_norm_of_chunks(X):
@@ -107,12 +109,13 @@ def largest_norm_of_chunks(X):
     return max(dask.compute(*map(dask.delayed(largest_norm, pure=False), _chunks(X))))
 
 
-def _vector(y, sizes):
+def _vector(y, sizes, vector):
     """y in chunks of these sizes, kept in memory; checked."""
-    if not isinstance(y, da.Array):
-        y = da.from_array(column_or_1d(y, warn=True), chunks=-1)
+    if not isinstance(y, da.Array) or y.dtype == object:
+        y = da.from_array(vector(y), chunks=-1)
     if y.ndim != 1:
         raise ValueError(f"y must be a vector: got {y!r}")
+    y = y.map_blocks(_as_announced, y.dtype, meta=vector(np.empty(0, y.dtype)))
     if y.dtype.kind == "f":
         y = y.astype(float)  # before it is checked: a wider type holds numbers that are infinite as doubles
     if np.isnan(y.shape[0]):
@@ -148,12 +151,25 @@ def _chunks(X):
 def _chunk(part):
     if sparse.issparse(part):
         return canonical(part)
+    part = plain("X", part)
+    if part.dtype.kind not in "biuf":
+        raise ValueError(f"X must hold real numbers: got a chunk of {part.dtype}")
     return part if part.dtype.itemsize <= 8 else part.astype(float)  # a wider type may be infinite as doubles
+
+
+def _as_announced(part, dtype):
+    """A chunk of y in the type of the whole, for which dask takes its maker's word: no chunk decides others' type."""
+    part = plain("y", part)
+    if part.dtype.kind == dtype.kind and dtype.kind not in "biuf":
+        return part
+    if not {part.dtype.kind, dtype.kind} <= set("biuf"):
+        raise ValueError(f"y must hold {dtype} in all chunks: got a chunk of {part.dtype}")
+    return part.astype(dtype, copy=False)
 
 
 def _prepared(X, y, data_norm, constant):
     records = Records(X, y, data_norm=data_norm, constant=constant)
-    return y, records.norms, records.scale
+    return records.y, records.norms, records.scale
 
 
 def _taken(X, rest, rows, constant):

@@ -25,7 +25,7 @@ from explorer.learning.privacy import PrivacyStatement
 from explorer.validation import non_negative, positive
 
 _ROUND_RECORDS, _ROUND_ENTRIES = 2**13, 2**21  # random numbers are drawn for so much at a time; it decides the stream
-_LARGEST_SQUARE = 1e200  # of theta: up to there no record's margin overflows, which would undo the clipping
+LARGEST_SQUARE = 1e200  # of theta: up to there no record's margin overflows, which would undo the clipping
 
 
 class NoisyDescent(PrivateLearner):
@@ -89,7 +89,7 @@ class NoisyDescent(PrivateLearner):
                 for (size, gradient), draw in zip(gradients, noise, strict=True):
                     theta = theta - step((gradient(theta) + draw) / batch + decay * theta)
                     evaluations, done = evaluations + size, done + 1
-                    if not theta @ theta <= _LARGEST_SQUARE:
+                    if not theta @ theta <= LARGEST_SQUARE:
                         raise self._overflow(done)
                     if self.callback is not None:
                         self.callback(done, theta.copy())

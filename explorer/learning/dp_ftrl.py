@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from explorer.accounting import Gaussian, GaussianLowerBound, TreeAggregation, calibrate_gaussian
+from explorer.learning.descent import LARGEST_SQUARE, clipped_gradient
 from explorer.learning.linear import (
     NEIGHBOURS,
     RANDOMNESS,
@@ -14,7 +15,6 @@ from explorer.learning.linear import (
     Release,
     estimator,
 )
-from explorer.learning.objective import loss_on
 from explorer.learning.privacy import PrivacyStatement
 from explorer.validation import natural, positive
 
@@ -145,20 +145,24 @@ class _TreeAggregationLearner(PrivateLearner):
         def draw():
             return rng.normal(scale=mechanism.noise_std, size=problem.dimension)
 
-        for _ in range(mechanism.epochs):
-            start, total, before = theta, np.zeros(problem.dimension), np.zeros(problem.dimension)
-            for rows, noise in zip(batches, prefix_noise(mechanism.steps, draw), strict=True):
-                block = records.take(rows)
-                slopes = loss_on(block, problem.loss, clip_norm).derivative(block.dot(theta), block.y)
-                gradient = block.transposed_dot(slopes)
-                total += gradient
-                theta = start - rate * (total + noise)
-                evaluations += len(rows)
-                if self.callback is not None:
-                    self.callback(evaluations, float(np.linalg.norm(gradient)))
-                if self.watch is not None:
-                    self.watch(theta.copy(), noise - before)
-                before = noise
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(mechanism.epochs):
+                start, total, before = theta, np.zeros(problem.dimension), np.zeros(problem.dimension)
+                for rows, noise in zip(batches, prefix_noise(mechanism.steps, draw), strict=True):
+                    (gradient,) = clipped_gradient(records.take(rows), theta, problem.loss, clip_norm)
+                    total += gradient
+                    theta = start - rate * (total + noise)
+                    if not theta @ theta <= LARGEST_SQUARE:
+                        raise FloatingPointError(
+                            "theta overflowed: nothing is released; learning_rate or output_noise_std must be smaller: "
+                            f"got a learning rate of {rate:.6g}"
+                        )
+                    evaluations += len(rows)
+                    if self.callback is not None:
+                        self.callback(evaluations, float(np.linalg.norm(gradient)))
+                    if self.watch is not None:
+                        self.watch(theta.copy(), noise - before)
+                    before = noise
         return Release(theta, evaluations)
 
     def _learning_rate(self, mechanism):
@@ -229,7 +233,8 @@ class DPFTRLClassifier(PrivateLinearClassifier, _TreeAggregationLearner):
 
     Raises
     ------
-    ValueError for parameters out of range.
+    ValueError for parameters out of range. FloatingPointError if |theta| exceeds 1e100, which takes an absurd learning
+    rate. All iterates being private, this error tells nothing that the guarantee does not cover.
 
     Notes
     -----
@@ -268,7 +273,7 @@ class DPFTRLRegressor(PrivateLinearRegressor, _TreeAggregationLearner):
 
     Raises
     ------
-    ValueError for parameters out of range.
+    As `DPFTRLClassifier`.
 
     References: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021.
     """

@@ -9,6 +9,7 @@ their parameters. The kind of target comes first: it decides which loss is the d
 """
 
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, field, make_dataclass, replace
 from inspect import get_annotations
 from typing import NamedTuple, dataclass_transform
@@ -16,15 +17,17 @@ from typing import NamedTuple, dataclass_transform
 import numpy as np
 from scipy import sparse
 from scipy.special import expit
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from explorer.learning.inputs import is_dask, label_vector, refuse_text, target_vector
 from explorer.learning.losses import Logistic, resolve_loss
 from explorer.learning.privacy import PrivacyWarning
-from explorer.learning.records import canonical, is_dask, largest_norm, records_of
-from explorer.validation import magnitude
+from explorer.learning.records import canonical, largest_norm, records_of
+from explorer.validation import is_magnitude, magnitude
 
 NEIGHBOURS = "neighbouring datasets differ by one added or removed record"
 RANDOMNESS = (
@@ -69,6 +72,11 @@ class Problem:
         if not np.isfinite(lipschitz):
             raise ValueError(
                 f"clip_norm must be given for a loss whose slope is unbounded: got clip_norm=None, {self.loss!r}"
+            )
+        if not is_magnitude(lipschitz):
+            raise ValueError(
+                "loss must have a slope whose bound times the largest row norm is a number from 1e-100 to 1e100: "
+                f"got {lipschitz!r} with {self.loss!r}"
             )
         return lipschitz, None
 
@@ -116,12 +124,24 @@ def estimator(cls):
     return cls
 
 
+@contextmanager
+def _strictly():
+    """Where scikit-learn checks that numbers are finite, though set not to, and where Python's integers overflow."""
+    try:
+        with config_context(assume_finite=False):
+            yield
+    except OverflowError:
+        raise ValueError("X and y must be finite in double precision: got an integer beyond 1.8e308") from None
+
+
 class PrivateLinearModel(PrivateLearner):
     """The part of a learner that depends neither on the mechanism nor on the kind of target."""
 
     fit_intercept: bool = True
 
-    def _validated(self, X, y, **checks):
+    @_strictly()
+    def _validated(self, X, y):
+        """X and what `_vector` makes of y, both checked."""
         if is_dask(X):
             if self._picks_records:
                 raise ValueError(
@@ -130,13 +150,12 @@ class PrivateLinearModel(PrivateLearner):
                 )
             from explorer.learning.dask_records import validated  # dask is an extra
 
-            return validated(self, X, y)
-        if sparse.issparse(X) and X.dtype.kind in "biuf":
+            return validated(self, X, y, self._vector)
+        if sparse.issparse(X):
             X = canonical(X)  # before it is checked: finite entries may have an infinite sum
-        try:
-            return validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **checks)
-        except OverflowError:
-            raise ValueError("X and y must be finite in double precision: got an integer beyond 1.8e308") from None
+        else:
+            refuse_text(X)
+        return validate_data(self, X, self._vector(y), accept_sparse="csr", dtype=[np.float64, np.float32])
 
     def _targets(self, X, y):
         """X and y checked: X, a list with the target vector of each problem, and the labels or None."""
@@ -168,6 +187,8 @@ class PrivateLinearModel(PrivateLearner):
         records = records_of(X, targets[0], data_norm=problem.data_norm, constant=bool(self.fit_intercept))
         releases = [self._release(records.with_targets(y), problem, plan, rng) for y in targets]
         theta = np.array([release.theta for release in releases])
+        if not np.isfinite(theta).all():
+            raise FloatingPointError("theta overflowed: nothing is released")
         self.coef_, self.intercept_ = (
             (theta[:, :-1], theta[:, -1]) if self.fit_intercept else (theta, np.zeros(len(theta)))
         )
@@ -182,7 +203,9 @@ class PrivateLinearModel(PrivateLearner):
             return magnitude("data_norm", self.data_norm), ()
         if self.data_norm != "max":
             raise ValueError(f"data_norm must be a finite number > 0 or 'max': got data_norm={self.data_norm!r}")
-        norm = magnitude("data_norm='max', the largest norm of a row,", largest_norm(X) or 1.0)
+        norm = largest_norm(X) or 1.0
+        if not is_magnitude(norm):
+            raise ValueError(f"data_norm='max' must find a largest row norm from 1e-100 to 1e100: got {norm!r}")
         leak = f"data_norm='max' took the largest row norm, {norm:.6g}, from the data"
         warnings.warn(f"{leak}: the stated (epsilon, delta) does not cover it", PrivacyWarning, stacklevel=5)
         return norm, (leak,)
@@ -209,6 +232,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     callback: object = None
 
     _labels = "signs"
+    _vector = staticmethod(label_vector)
 
     def fit(self, X, y):
         """Fit to X, ndarray, CSR or Dask array (n, p), and labels y (n,); return self, or raise and release nothing."""
@@ -221,14 +245,14 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         X, y = self._validated(X, y)
         labels = np.asarray(np.unique(y))  # here, also of a Dask array
         check_classification_targets(labels)
-        classes = labels if self.classes is None else np.unique(self.classes)
+        classes = labels if self.classes is None else np.unique(label_vector(self.classes, "classes"))
         if len(classes) < 2:
             raise ValueError(f"y must have two classes or more: got 1 class, {classes.tolist()[0]!r}")
-        if self.classes is not None and (strange := np.setdiff1d(labels, classes)).size:
+        if strange := set(labels.tolist()).difference(classes.tolist()):
             raise ValueError(
-                f"y must hold only the labels named in classes={self.classes!r}: got {strange.tolist()[0]!r}"
+                f"y must hold only the labels named in classes={self.classes!r}: got {next(iter(strange))!r}"
             )
-        ones = classes[1:] if len(classes) == 2 else classes
+        ones = classes[1:, None] if len(classes) == 2 else classes[:, None]  # rows: text alone would lose a last "\0"
         return X, [np.where(y == one, 1.0, -1.0) for one in ones], classes
 
     def decision_function(self, X):
@@ -240,6 +264,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         """Labels, ndarray (n,): the side of the plane, or the class of the largest score."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    def score(self, X, y, sample_weight=None):
+        """The part of y, labels as `fit` takes them, that is predicted right: float."""
+        return super().score(X, label_vector(y), sample_weight)
 
     @available_if(lambda self: self.loss == "logistic" or isinstance(self.loss, Logistic))
     def predict_proba(self, X):
@@ -266,6 +294,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     callback: object = None
 
     _labels = "real"
+    _vector = staticmethod(target_vector)
 
     def fit(self, X, y):
         """Fit to X, ndarray, CSR or Dask array (n, p), and real y (n,); return self, or raise and release nothing."""
@@ -275,7 +304,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         return self
 
     def _targets(self, X, y):
-        X, y = self._validated(X, y, y_numeric=True)
+        X, y = self._validated(X, y)
         return X, [_doubles(y)], None
 
     def predict(self, X):

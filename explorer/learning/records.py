@@ -17,8 +17,9 @@ from scipy import sparse
 from scipy.linalg import eigvalsh
 from scipy.linalg.blas import dsyrk
 
+from explorer.learning.inputs import is_dask, plain
 from explorer.learning.threads import add_parts, ordered_total, own_threads
-from explorer.validation import magnitude
+from explorer.validation import magnitude, shorten
 
 _BLOCK_BYTES = 2**20  # of X; a block stays in the cache between its two uses, X @ theta and X.T @ slopes
 _BYTES_WORTH_THREADS = 2**25  # of X: a pass of some milliseconds; on a busy machine threads wait for each other
@@ -152,7 +153,7 @@ class Records(BlockedRecords):
     """
 
     def __init__(self, X, y, *, data_norm=None, constant=False, block_bytes=_BLOCK_BYTES):
-        self.X = canonical(X) if sparse.issparse(X) else np.asarray(X)
+        self.X = canonical(X) if sparse.issparse(X) else plain("X", X)
         self.constant = constant
         self._block_bytes, self._shared = block_bytes, {}
         norms = np.concatenate([_norms_from_above(_rows(self.X, rows)) for rows in self._slices()])
@@ -163,7 +164,7 @@ class Records(BlockedRecords):
             self.scale = np.where(norms > data_norm, scale, 1.0)
             norms = np.minimum(norms, data_norm)
         self.norms = np.hypot(norms, 1.0) * (1 + 4 * _EPS) if constant else norms
-        self._set_targets(y)
+        self._set_targets(plain("y", y))
 
     @classmethod
     def of(cls, block):
@@ -207,7 +208,8 @@ class Records(BlockedRecords):
         runs = self._runs[least_rows]
 
         def part(run):
-            return reduce(add_parts, (function(block.in_double(), *arguments) for block in run))
+            with np.errstate(over="ignore", invalid="ignore"):  # of a record's own terms, before they are clipped
+                return reduce(add_parts, (function(block.in_double(), *arguments) for block in run))
 
         if len(runs) == 1:
             return part(runs[0])
@@ -252,11 +254,6 @@ def sampled_rows(n_records, m, *, rng):
     return np.sort(rng.choice(n_records, size=m, replace=False))
 
 
-def is_dask(X):
-    """Whether X is a Dask collection, without importing dask."""
-    return hasattr(X, "__dask_graph__")
-
-
 def canonical(X):
     """A sparse matrix as CSR with one entry for each number that is not 0, in the order of the columns.
 
@@ -264,11 +261,14 @@ def canonical(X):
     but added to others entry by entry it erases them. Single precision stays, other types become doubles before
     anything is added up. Buffers that need no change are shared, others are copied; X is never changed.
 
-    Raises ValueError for entries outside the matrix.
+    Raises ValueError for other numbers than real ones, for entries outside the matrix and for values without a place.
     """
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-    given = sparse.csr_array(X)
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X must hold real numbers: got a sparse matrix of {X.dtype}")
+    given = X if X.format == "csr" else _verified(X)
+    if given.dtype not in (np.float32, np.float64):
+        given = given.astype(np.float64)
+    given = sparse.csr_array(given)
     rows = sparse.csr_array((given.data, given.indices, given.indptr), shape=given.shape)  # knows nothing by hearsay
     rows.check_format(full_check=True)
     if not (rows.has_canonical_format and np.all(rows.data)):
@@ -279,6 +279,28 @@ def canonical(X):
     return rows
 
 
+def _verified(X):
+    """X anew from its buffers where entries might lie outside of it: scipy's conversions do not look where they write.
+
+    What `canonical` needs to be sure of before it converts; there, rows are checked like this whatever they come from.
+    """
+    if X.format in ("csc", "bsr"):
+        fresh = getattr(sparse, f"{X.format}_array")((X.data, X.indices, X.indptr), shape=X.shape)
+        fresh.check_format(full_check=True)
+        return fresh
+    if X.format == "coo":
+        return sparse.coo_array((X.data, X.coords), shape=X.shape)  # which checks them
+    if X.format == "lil":
+        for row, (columns, values) in enumerate(zip(X.rows, X.data, strict=True)):
+            if len(columns) != len(values) or max(columns, default=0) >= X.shape[1]:
+                raise ValueError(
+                    f"X must have a column for each value in a row of a LIL matrix, one of its {X.shape[1]}: "
+                    f"got columns {shorten(columns)} and values {shorten(values)} in row {row}"
+                )
+        return X.tocsr()
+    return X
+
+
 def row_norms(X):
     """l2 norm of each row of a dense or canonical CSR matrix, in double precision, ndarray (n,).
 
@@ -287,7 +309,10 @@ def row_norms(X):
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         squares = _squares(X)
         norms = np.sqrt(squares)
-        unsure = np.nonzero(~((squares >= _SQUARES_TO_TRUST) & (squares < np.inf)))[0]
+        sure = (squares >= _SQUARES_TO_TRUST) & (squares < np.inf)
+        if sparse.issparse(X):
+            sure |= np.diff(X.indptr) == 0
+        unsure = np.nonzero(~sure)[0]
         if unsure.size:
             rows = _rows(X, unsure).astype(float)
             largest = abs(rows).max(axis=1)
@@ -313,7 +338,8 @@ def _norms_from_above(X):
     """Norms of rows that are no less than the true ones: k squares, their sum and its root err by k + 2 half ulps."""
     entries = np.diff(X.indptr) if sparse.issparse(X) else X.shape[1]
     norms = row_norms(X)
-    above = np.nextafter(norms * (1 + (entries + 8) * _EPS), np.inf)  # the next, for norms with few digits left
+    with np.errstate(over="ignore"):
+        above = np.nextafter(norms * (1 + (entries + 8) * _EPS), np.inf)  # the next, for norms with few digits left
     return np.where(norms > 0, above, 0.0)
 
 

@@ -31,6 +31,7 @@ from explorer.accounting import (
 )
 from explorer.learning.descent import resolve_accountant
 from explorer.learning.dp_sgd import ORDERS
+from explorer.learning.inputs import column, is_dask, label_vector
 from explorer.learning.linear import generator
 from explorer.learning.privacy import NoReleaseError, PrivacyWarning
 from explorer.validation import positive
@@ -46,6 +47,11 @@ def _by_profile(run, *, runs):
 
 _ACCOUNTANTS = {"renyi": _by_renyi, "profile": _by_profile}
 _SETTLED = {"epsilon", "delta", "accountant", "random_state"}  # by the selection, not by a candidate
+
+
+def _vector(y):
+    """y as a vector once for all fits, whose warnings would tell their number; the learner looks at its entries."""
+    return y if is_dask(y) else column(y)
 
 
 def _delegated(name):
@@ -192,6 +198,7 @@ class HonestSelection(_Selection):
         """
         if validation is None and not is_classifier(self.estimator):
             raise ValueError("validation must be given for a regressor, whose score has no bound: got validation=None")
+        y = _vector(y) if validation is not None else label_vector(y)
         rng = generator(self.random_state)
         runs = Poisson.with_more_than(10, probability=0.9) if self.runs is None else self.runs
         score = None if validation is not None else self._score_mechanism()
@@ -264,7 +271,7 @@ class HonestSelection(_Selection):
             return -np.inf, error
         if validation is not None:
             return float(learner.score(*validation)), learner
-        return float(np.count_nonzero(learner.predict(X) == np.asarray(y)) + rng.normal(scale=score.noise_std)), learner
+        return float(np.count_nonzero(learner.predict(X) == y) + rng.normal(scale=score.noise_std)), learner
 
 
 class DishonestSelection(_Selection):
@@ -298,6 +305,7 @@ class DishonestSelection(_Selection):
 
     def fit(self, X, y, *, validation=None):
         """Fit every candidate to X, y; keep the best by its score on validation, a pair (X, y), or on X, y; self."""
+        y = _vector(y)
         rng = generator(self.random_state)
         candidates = self._candidates()
         outcomes = [

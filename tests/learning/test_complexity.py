@@ -39,10 +39,15 @@ def _objective(X, b):
 
 
 def growth(solver, data):
-    """Slope of log evaluations against log n."""
-    results = [solver(data(n), gradient_tol=TAU, random_state=1) for n in SIZES]
-    assert all(result.success for result in results)
-    return np.polyfit(np.log(SIZES), np.log([result.n_gradient_evaluations for result in results]), 1)[0]
+    """Slope of log evaluations against log n, the mean of several where they depend on chance: one strays by 0.1."""
+    seeds = range(4) if solver in (sag, svrg) else [0]
+    slopes = []
+    for seed in seeds:
+        results = [solver(data(n), gradient_tol=TAU, random_state=seed) for n in SIZES]
+        assert all(result.success for result in results)
+        evaluations = [result.n_gradient_evaluations for result in results]
+        slopes.append(np.polyfit(np.log(SIZES), np.log(evaluations), 1)[0])
+    return np.mean(slopes)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 import re
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from fractions import Fraction
 from unittest.mock import patch
 
 import numpy as np
 import pytest
+import sklearn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -20,6 +22,7 @@ from explorer.learning import (
     DPGDRegressor,
     DPSGDClassifier,
     DPSGDRegressor,
+    Huber,
     Logistic,
     OutputPerturbationClassifier,
     OutputPerturbationRegressor,
@@ -31,7 +34,7 @@ from explorer.learning import (
 )
 from explorer.learning.descent import clipped_gradient
 from explorer.learning.dp_sgd import _sparse_blocks, _SparseBlock
-from explorer.learning.linear import Problem
+from explorer.learning.linear import Problem, Release
 from explorer.learning.losses import losses
 from explorer.learning.records import Block, Records, canonical, records_of, row_norms
 
@@ -53,7 +56,8 @@ LEARNERS = {
     "dp_ftrl": (DPFTRLClassifier, DPFTRLRegressor, {"epochs": 1, "steps": 3}),
 }
 ONE_BY_ONE = {"dp_sgd", "dp_ftrl"}  # they take single records, which Dask cannot give
-LAYOUTS = ("dense", "memmap", "csr", "csc", "coo", "dask", "dask_csr")
+LAYOUTS = ("dense", "list", "memmap", "csr", "csc", "coo", "lil", "dask", "dask_csr")
+DENSE = ("dense", "list", "memmap", "dask")
 
 MAX, TINY = np.finfo(float).max, 5e-324
 NUMBERS = [0.0, -0.0, 1.0, -0.3, TINY, 1e-310, -1e-163, 1e-155, 1e-80, 1e8, 1e25, -1e25, 3e38, -4e38, 2.0**63]
@@ -64,7 +68,7 @@ targets = st.sampled_from(NUMBERS) | st.floats(-5, 5)
 
 def layout(kind, record, folder=None):
     """FEATURES with `record`, a list of (column, value) as they are stored, in place of one, in a layout."""
-    if kind in ("dense", "memmap", "dask"):
+    if kind in DENSE:
         X = FEATURES.copy()
         X[HOSTILE] = 0
         for column, value in record:
@@ -73,7 +77,11 @@ def layout(kind, record, folder=None):
             stored = np.memmap(folder / "X", float, "w+", shape=X.shape)
             stored[:] = X
             return stored
-        return da.from_array(X, chunks=(N, P)) if kind == "dask" else X
+        return da.from_array(X, chunks=(N, P)) if kind == "dask" else X.tolist() if kind == "list" else X
+    if kind == "lil":
+        X = sparse.lil_array(FEATURES)
+        X.rows[HOSTILE], X.data[HOSTILE] = [c for c, _ in record], [v for _, v in record]
+        return X
     rows = np.concatenate([np.full(len(record) if i == HOSTILE else P, i) for i in range(N)])
     columns = [[c for c, _ in record] if i == HOSTILE else range(P) for i in range(N)]
     values = [[v for _, v in record] if i == HOSTILE else FEATURES[i] for i in range(N)]
@@ -97,7 +105,7 @@ def stands_for(record, kind):
     row = np.zeros(P)
     for column, value in record:
         with np.errstate(over="ignore", invalid="ignore"):
-            row[column] = value if kind in ("dense", "memmap", "dask") else row[column] + value
+            row[column] = value if kind in DENSE else row[column] + value
     return row
 
 
@@ -146,7 +154,7 @@ def assert_bounded(sums, bound):
         assert max(squared_lengths(weights, X, constants), default=0) <= Fraction(float(bound)) ** 2
 
 
-@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")  # of the record's own terms
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("name", LEARNERS)
 @settings(max_examples=80)
 @given(
@@ -185,7 +193,7 @@ def test_in_every_fit(tmp_path_factory, name, record, target, kind, loss, clip_n
     assert_bounded(sums, bounds[0])
 
 
-@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @settings(max_examples=300)
 @example([(0, TINY), (1, TINY)], MAX, "dense", Squared(), 1e-100, False, 0, 1.0)
 @given(
@@ -212,7 +220,7 @@ def test_wherever_the_gradient_is_taken(tmp_path_factory, record, target, kind, 
         records = records_of(X, vector, data_norm=1.0, constant=constant)
         with watched() as (sums, _), dask.config.set(scheduler="synchronous"):
             total = records.total(clipped_gradient, theta, loss, clip_norm)[0]
-            if kind in ("csr", "csc", "coo"):
+            if kind in ("csr", "csc", "coo", "lil"):
                 (block,) = _sparse_blocks(records, [np.arange(N)])
                 clipped_gradient(block, theta, loss, clip_norm)
         assert np.isfinite(total).all()
@@ -314,12 +322,48 @@ def test_small_integers_are_added_up_as_doubles():
     assert canonical(given).toarray() == 200.0
 
 
-@pytest.mark.parametrize("indices, starts", [([0, 7], [0, 2]), ([0, -1], [0, 2])])
-def test_entries_outside_the_matrix_are_refused(indices, starts):
-    outside = sparse.csr_array(([1.0, 1.0], [0, 1], starts), shape=(1, 2))
-    outside.indices[:] = indices
+@pytest.mark.parametrize("index", [N, 2**31 - 1, -1, -(2**31)])
+@pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "coo", "lil", "dask"])
+def test_entries_outside_the_matrix_are_refused(kind, index):
+    outside = sparse.csr_array(np.eye(N)).asformat("csc" if kind == "dask" else kind)
+    if kind == "lil":
+        outside.rows[HOSTILE][0] = index
+    else:
+        where = outside.coords[1] if kind == "coo" else outside.indices
+        where[HOSTILE] = index
+    given = da.from_delayed(dask.delayed(outside), outside.shape, float) if kind == "dask" else outside
+    copy = deepcopy(outside)
+    with pytest.raises(ValueError, match=r"ind(ex|ices)|must have a column for each value"):
+        AMPClassifier().fit(given, LABELS)
+    for name in ("indices", "indptr", "coords", "rows", "data"):
+        np.testing.assert_array_equal(getattr(outside, name, 0), getattr(copy, name, 0))
+
+
+@pytest.mark.parametrize("kind", ["csc", "bsr"])
+@pytest.mark.parametrize("starts", [[0, 3, 2, 3], [0, 1, 2, 10**9], [1, 1, 2, 3]])
+def test_rows_and_columns_outside_the_buffers_are_refused(kind, starts):
+    outside = sparse.csr_array(np.diag([1.0, 2.0, 3.0])).asformat(kind)
+    outside.indptr[:] = starts
     with pytest.raises(ValueError, match="ind"):
-        AMPClassifier(classes=[0, 1]).fit(outside, [1])
+        AMPClassifier().fit(outside, [0, 1, 0])
+
+
+@pytest.mark.parametrize("columns, values", [([0], 3), ([0, 1, 2], 1), ([], 3), ([0, 1, 2], 0), ([2**40], 1)])
+def test_lists_of_a_row_that_differ_in_length_are_refused(columns, values):
+    given = sparse.lil_array(FEATURES)
+    given.rows[HOSTILE], given.data[HOSTILE] = columns, [1.0] * values
+    chunk = da.from_delayed(dask.delayed(given), given.shape, float, meta=sparse.csr_array((0, 0)))
+    for rows in (given, chunk, da.concatenate([chunk, chunk], axis=1)):
+        with pytest.raises(
+            ValueError, match="X must have a column for each value in a row of a LIL matrix, one of its 3"
+        ):
+            AMPClassifier().fit(rows, LABELS)
+
+
+def test_empty_rows_take_the_fast_path():
+    X = np.where(np.arange(20)[:, None] % 2, [3.0, 4.0], 0.0)
+    with patch("explorer.learning.records._rows", side_effect=AssertionError):
+        np.testing.assert_array_equal(row_norms(sparse.csr_array(X)), 5.0 * (np.arange(20) % 2))
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
@@ -345,9 +389,54 @@ def test_scales_out_of_range_are_refused(name, value):
         AMPClassifier(**{name: value}).fit(FEATURES, LABELS)
 
 
+@pytest.mark.parametrize("loss", [Huber(1.7e-220), Huber(TINY), PseudoHuber(1e-310), Huber(1e101)])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_bounds_out_of_range_are_refused(name, loss):
+    learner = LEARNERS[name][1](loss=loss)
+    with pytest.raises(ValueError, match=r"loss must have a slope whose bound times .* got .* with (Pseudo)?Huber\("):
+        learner.fit(FEATURES, TARGETS)
+    if loss.threshold > 1:
+        learner.set_params(clip_norm=1.0, random_state=0).fit(FEATURES, TARGETS)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_numbers_are_looked_at_whatever_scikit_learn_is_set_to(name):
+    X, y = FEATURES.copy(), TARGETS.copy()
+    X[HOSTILE, 0] = y[HOSTILE] = np.nan
+    with sklearn.config_context(assume_finite=True):
+        for rows, values in ((X, TARGETS), (sparse.csr_array(X), TARGETS), (FEATURES, y)):
+            with pytest.raises(ValueError, match="NaN"):
+                LEARNERS[name][1]().fit(rows, values)
+        with pytest.raises(ValueError, match="NaN"):
+            LEARNERS[name][0]().fit(X, LABELS)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("rate", [1e200, 1e307])
+def test_a_learning_rate_at_which_theta_overflows(rate):
+    for learner in (DPFTRLClassifier(learning_rate=rate), DPFTRLRegressor(learning_rate=rate)):
+        with pytest.raises(FloatingPointError, match="theta overflowed: nothing is released"):
+            learner.fit(FEATURES, LABELS)
+        assert not hasattr(learner, "coef_")
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_nothing_is_released_that_is_not_finite(name, value):
+    kind = LEARNERS[name][0]
+    broken = Release(np.array([0.0, value, 0.0, 0.0]), 0)
+    with patch.object(kind, "_release", return_value=broken):
+        learner = kind()
+        with pytest.raises(FloatingPointError, match="theta overflowed: nothing is released"):
+            learner.fit(FEATURES, LABELS)
+    assert not [
+        attribute for attribute in ("coef_", "intercept_", "privacy_", "classes_") if hasattr(learner, attribute)
+    ]
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, lambda X: da.from_array(X, chunks=(4, P))])
 def test_features_too_small_to_learn_their_norm_from(kind):
-    with pytest.raises(ValueError, match="data_norm='max', the largest norm of a row, must be a number from 1e-100"):
+    with pytest.raises(ValueError, match="data_norm='max' must find a largest row norm from 1e-100 to 1e100: got 1"):
         AMPClassifier(data_norm="max").fit(kind(FEATURES * 1e-163), LABELS)
 
 

@@ -1,8 +1,10 @@
 """Honest tuning pays for every run and tells nothing of the others; dishonest tuning says that it does not pay."""
 
 import pickle
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_iris, make_blobs
@@ -40,6 +42,13 @@ class OneRun(Poisson):
 
     def draw(self, rng):
         return 1
+
+
+class FixedRuns(Poisson):
+    """Accounted for as Poisson(mean), drawn as 3."""
+
+    def draw(self, rng):
+        return 3
 
 
 class Recorder(DPSGDClassifier):
@@ -194,6 +203,47 @@ def test_training_scores_are_noisy_counts(data):
         assert search.privacy_.mechanism.run.score == Gaussian(noise_std=25.0)
         scores.append((search.best_score_ - np.sum(search.predict(X) == y)) / 25.0)
     assert stats.kstest(scores, "norm").pvalue > 1e-3
+
+
+COLUMNS = [lambda y: y[:, None], lambda y: pd.DataFrame({"y": y}), lambda y: y.astype(object)[:, None].tolist()]
+
+
+@pytest.mark.filterwarnings("always::sklearn.exceptions.DataConversionWarning")
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("validate", [False, True])
+def test_a_column_of_labels_counts_each_record_once(data, column, validate):
+    X, y = data
+    searches = []
+    for labels in (y, column(y)):
+        search = HonestSelection(DPGDClassifier(steps=1), runs=FixedRuns(mean=2.0), random_state=0)
+        with warnings.catch_warnings(record=True) as told:
+            searches.append(search.fit(X, labels, validation=(X, y) if validate else None))
+        assert len(told) == (labels is not y)  # not once in each run: their number is secret
+    assert searches[0].best_score_ == searches[1].best_score_
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+@pytest.mark.filterwarnings("ignore::explorer.learning.privacy.PrivacyWarning")
+@pytest.mark.parametrize("column", COLUMNS)
+def test_dishonest_scores_of_a_column(data, column):
+    X, y = data
+    searches = [
+        DishonestSelection(DPGDClassifier(steps=1), candidates=RATES, random_state=0).fit(X, labels)
+        for labels in (y, column(y))
+    ]
+    assert searches[0].scores_ == searches[1].scores_
+
+
+def test_labels_are_compared_as_in_the_fit(data):
+    X, y = data
+    scores = []
+    for zero, one in ((0, 1), (2**53, 2**53 + 1)):
+        labels = pd.Series(np.where(y == 1, one, zero)).astype("Int64")
+        search = HonestSelection(DPGDClassifier(steps=1), runs=FEW, score_noise_std=25.0, random_state=0)
+        search.fit(X, labels)
+        scores.append(search.best_score_)
+        assert abs(search.best_score_ - np.count_nonzero(search.predict(X) == labels.to_numpy())) < 6 * 25
+    assert scores[0] == scores[1]
 
 
 def test_no_run_no_release(data):
