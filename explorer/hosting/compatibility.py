@@ -1,7 +1,7 @@
 """All that a host needs and that is private to Panel or Bokeh; nothing else here touches it.
 
 Seen with panel 1.9.4 and 1.10.0, bokeh 3.9.2 and 3.10.2. The tests that fail when a part is no longer needed, or is no
-longer there, are in tests/hosting/test_compatibility.py.
+longer there, are in tests/hosting/test_host_compatibility.py.
 """
 
 import bokeh.server.urls

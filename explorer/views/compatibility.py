@@ -3,7 +3,7 @@
 Each function or class says for what public behaviour it stands in. All were seen to be needed, or not, with panel 1.9.4
 and 1.10.0, bokeh 3.9.2 and 3.10.2, panel-material-ui 0.16.6; where a private part is missing in another version, the
 public behaviour remains: a page that is slower or holds memory for longer, never one that is wrong. For each there is a
-test in tests/views/test_compatibility.py or tests/ui/test_compatibility.py that fails when it is no longer needed.
+test in tests/views/test_compatibility.py or tests/ui/test_browser_patches.py that fails when it is no longer needed.
 """
 
 import logging

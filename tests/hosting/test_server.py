@@ -171,9 +171,9 @@ async def leave(server, document):
     raise AssertionError("the session stays")
 
 
-async def forgotten(seen):
+async def forgotten(seen, *, patience=50):
     """Wait until nothing holds what a dict of weak references leads to."""
-    for _ in range(50):  # the last callbacks of the session hold it for some turns of the loop
+    for _ in range(patience):  # the last callbacks of the session hold it for some turns of the loop
         gc.collect()
         if all(reference() is None for reference in seen.values()):
             return
