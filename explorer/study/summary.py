@@ -1,5 +1,7 @@
 """From one row for each cell to means over trials, and what one method gains on another."""
 
+import math
+
 import numpy as np
 
 KEYS = ["dataset", "method", "epsilon"]
@@ -32,7 +34,7 @@ def summarise(results):
     groups = per_trial(results).groupby([*KEYS, "delta"], dropna=False, sort=False)
     table = groups.agg(
         trials=("trial", "size"),
-        accuracy=("accuracy", "mean"),
+        accuracy=("accuracy", _mean),
         margin=("accuracy", _margin),
         lowest=("accuracy", "min"),
         highest=("accuracy", "max"),
@@ -62,8 +64,13 @@ def gain(results, method, *, over):
     """
     trials = paired(results)
     difference = (trials[method] - trials[over]).dropna().groupby(["dataset", "epsilon"])
-    table = difference.agg(gain="mean", margin=_margin)
+    table = difference.agg(gain=_mean, margin=_margin)
     return table.reset_index()
+
+
+def _mean(values):
+    """Correctly rounded, so that every version of pandas prints the same digits."""
+    return math.fsum(values) / len(values)
 
 
 def _margin(values):

@@ -48,7 +48,7 @@ def test_value_is_the_integral_of_the_derivative(data, loss, clip_norm, norm):
     """Between any two margins, the kinks among them: so it is continuous there, and has the right pieces."""
     y = data.draw(targets_strategy(loss))
     clipped = ClippedLoss(loss, clip_norm=clip_norm, row_norms=np.array([norm]))
-    special = kinks(loss, clipped.slope[0], y)
+    special = [kink for kink in kinks(loss, clipped.slope[0], y) if abs(kink) < 1e100]  # a row of zeros has none
     near = st.one_of(st.floats(-30, 30), *(st.just(kink) for kink in special))
     start, step = data.draw(near), data.draw(st.floats(-3, 3))
     flat = [y - loss.threshold, y + loss.threshold] if isinstance(loss, Huber) else []
