@@ -35,7 +35,16 @@ class Page:
         socket = await websocket_connect(request, subprotocols=["bokeh", token or self.token])
         socket.protocol.set_nodelay(True)  # as browsers do
         socket.greeting = await receive(socket)  # None if the server closed it
+        socket.closing = asyncio.ensure_future(_close_at_the_end(socket))
         return socket
+
+
+async def _close_at_the_end(socket):
+    """Wait until the test's loop ends, which cancels this, and close what is still open."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        socket.close()
 
 
 class Document:

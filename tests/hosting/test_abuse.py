@@ -98,7 +98,7 @@ def test_a_tab_that_is_not_there_is_not_opened(proxied, number):
         tabs = [m["data"] for m in tabs if "active" in m["data"].get("attributes", {})]
         assert len(tabs) == 1
         await document.change(tabs[0], "active", number)
-        assert "?page=bounds&" in await enter(document, "σ", "6")
+        assert "?page=bounds&noise_std=6.0" in await enter(document, "σ", "6", expected="noise_std")
         document.close()
 
     asyncio.run(run())

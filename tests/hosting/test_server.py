@@ -15,7 +15,7 @@ from explorer.hosting.settings import Settings
 from explorer.uploads import read_csv
 from explorer.views import FitView
 from explorer.workers import RemotePool
-from tests.hosting.conftest import free_ports, get
+from tests.hosting.conftest import PATIENCE, free_ports, get
 from tests.hosting.connection import Document, Page, close_code, receive
 from tests.views.test_fit_view import CSV, send
 
@@ -163,15 +163,13 @@ def test_closed_pages_are_freed(serve, monkeypatch):
 async def leave(server, document):
     """Close a page's connection and have its session ended."""
     document.close()
-    for _ in range(1000):  # a session stays while a thread still does something for it
-        await server._tornado.applications["/"]._cleanup_sessions(-1)
-        if not server.get_sessions():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("the session stays")
+    async with asyncio.timeout(PATIENCE):
+        while server.get_sessions():  # a session stays while a thread still does something for it
+            await asyncio.sleep(0.01)
+            await server._tornado.applications["/"]._cleanup_sessions(-1)
 
 
-async def forgotten(seen, *, patience=50):
+async def forgotten(seen, *, patience=200):
     """Wait until nothing holds what a dict of weak references leads to."""
     for _ in range(patience):  # the last callbacks of the session hold it for some turns of the loop
         gc.collect()
