@@ -30,5 +30,5 @@ def test_there_are_blocks_with_numbers():
 
 def test_every_make_target_exists():
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    named = set(re.findall(r"(?:^    |`)make (\w+)", README, flags=re.MULTILINE))
+    named = set(re.findall(r"(?:^    |`)make ([\w-]+)", README, flags=re.MULTILINE))
     assert {"app", "lab", "test", "bench"} <= named <= targets

@@ -1,9 +1,9 @@
 """A class on one machine: what fifty hands on sliders wait for while fits run, and what visitors leave in memory.
 
-python -m tests.benchmarks.load_test [--seconds 60] [--sessions 50] [--fits 4] [--visitors 200]
+python -m tests.benchmarks.load_test [--seconds 60] [--sessions 50] [--fits 4] [--visitors 200] [--direct]
 
-On this machine alone: the host as `make host` starts it, nginx in front of it where there is one, and visitors that
-speak the pages' protocol. Each moves σ on the Bounds page twice a second, at its own moments and over its own path;
+On this machine alone: the host as `make host` starts it, nginx in front of it where there is one (two servers; with
+--direct or without nginx one, which is visited itself), and visitors that speak the pages' protocol. Each moves σ on the Bounds page twice a second, at its own moments and over its own path;
 the time is from its event to the curves. A browser's own drawing is not in it; tests.benchmarks.latency measures that.
 """
 
@@ -31,9 +31,9 @@ UNUSED_SECONDS = 15  # a page of a crowd takes some to connect
 
 
 @contextmanager
-def hosted():
-    """A host, behind nginx if there is one; gives the address of the page, and the host."""
-    nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+def hosted(direct):
+    """A host, behind nginx if there is one and not `direct`; gives the address of the page, the host and its servers."""
+    nginx = None if direct else shutil.which("nginx", path="/usr/sbin:/usr/bin")
     with tempfile.TemporaryDirectory() as name:
         folder, proxy = Path(name), None
         if nginx is not None:
@@ -140,8 +140,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("sessions", 50), ("fits", 4), ("seconds", 60), ("visitors", 200)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--direct", action="store_true")
     given = parser.parse_args()
-    with hosted() as (address, host, servers):
+    with hosted(given.direct) as (address, host, servers):
         if given.visitors:
             asyncio.run(come_and_go(address, FIRST))
             before = memory(host, servers)

@@ -81,7 +81,7 @@ class Host:
         self.address = f"http://127.0.0.1:{self.port}{settings.get('prefix', '')}"
         self.log_file = folder / "host.log"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("EXPLORER_")}
-        settings = {"port": self.port, "workers": 2, **settings}
+        settings = {"port": self.port, "workers": 2, "origin": f"http://127.0.0.1:{self.port}", **settings}
         environment |= {f"EXPLORER_{name.upper()}": str(value) for name, value in settings.items()}
         with open(self.log_file, "w") as log:
             command = [sys.executable, "-m", "explorer", "host"]
