@@ -3,8 +3,9 @@
 python -m tests.benchmarks.load_test [--seconds 60] [--sessions 50] [--fits 4] [--visitors 200] [--direct]
 
 On this machine alone: the host as `make host` starts it, nginx in front of it where there is one (two servers; with
---direct or without nginx one, which is visited itself), and visitors that speak the pages' protocol. Each moves σ on the Bounds page twice a second, at its own moments and over its own path;
-the time is from its event to the curves. A browser's own drawing is not in it; tests.benchmarks.latency measures that.
+--direct or without nginx one, which is visited itself), and visitors that speak the pages' protocol. Each moves σ on
+the Bounds page twice a second, at its own moments and over its own path; the time is from its event to the curves. A
+browser's own drawing is not in it; tests.benchmarks.latency measures that.
 """
 
 import argparse
@@ -32,7 +33,7 @@ UNUSED_SECONDS = 15  # a page of a crowd takes some to connect
 
 @contextmanager
 def hosted(direct):
-    """A host, behind nginx if there is one and not `direct`; gives the address of the page, the host and its servers."""
+    """A host, behind nginx if there is one and not `direct`; gives the page's address, the host and how many servers."""
     nginx = None if direct else shutil.which("nginx", path="/usr/sbin:/usr/bin")
     with tempfile.TemporaryDirectory() as name:
         folder, proxy = Path(name), None
