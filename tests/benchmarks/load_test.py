@@ -33,7 +33,7 @@ UNUSED_SECONDS = 15  # a page of a crowd takes some to connect
 
 @contextmanager
 def hosted(direct):
-    """A host, behind nginx if there is one and not `direct`; gives the page's address, the host and how many servers."""
+    """A host, behind nginx if there is one and not `direct`; gives the address, the host and how many servers."""
     nginx = None if direct else shutil.which("nginx", path="/usr/sbin:/usr/bin")
     with tempfile.TemporaryDirectory() as name:
         folder, proxy = Path(name), None
