@@ -15,7 +15,7 @@ from tests.hosting.connection import Document, Page
 
 ROOT = Path(__file__).parents[2]
 KEPT_SECONDS = 5  # a session without a page
-WARM, COUNTED = 16, 32  # pages opened and closed before and while the memory is watched
+WARM, COUNTED = 12, 24  # pages opened and closed before and while the memory is watched
 LEAK = 1.5e6  # bytes a page; one that is kept holds three megabytes
 AT_A_TIME = 3
 
