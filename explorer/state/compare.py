@@ -358,7 +358,8 @@ class CompareState(PageState):
         if self.live is None:
             return {}
         rows = self.live.frame[self.live.frame["dataset"] == self.dataset]
-        return {key: sorted(part.unique().tolist()) for key, part in rows.groupby(["method", "epsilon"])["trial"]}
+        parts = rows.groupby(["method", "epsilon"])["trial"]
+        return {(method, float(epsilon)): sorted(part.unique().tolist()) for (method, epsilon), part in parts}
 
 
 _MEANS = ["source", "method", "epsilon", "delta", "trials", "accuracy", "margin", "lowest", "highest"]

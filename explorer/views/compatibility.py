@@ -83,23 +83,20 @@ def forget_document(context):
             roots.pop(root, None)
 
 
-PANEL_KEEPS_MESSAGES_BACK = tuple(map(int, pn.__version__.split(".")[:2])) < (1, 10)
-
-
 def send_at_once():
     """Have every message of the open page sent when it is written, in that order.
 
     Stands in for TCP_NODELAY on Bokeh's sockets: the system would keep small messages until the browser has
-    acknowledged the last (40 ms). And while Bokeh waits for one to leave, Panel before 1.10 keeps its own in a queue,
-    in which the last can stay for ever. In JupyterLab connections are no WebSockets, and nothing is done.
+    acknowledged the last (40 ms). And Bokeh waits for each frame of a message to leave, which takes some milliseconds
+    of each move; meanwhile Panel before 1.10 keeps its own messages in a queue, in which the last can stay for ever.
+    In JupyterLab connections are no WebSockets, and nothing is done.
     """
     session = getattr(pn.state.curdoc.session_context, "session", None) if in_session() else None
     for connection in tuple(getattr(session, "_subscribed_connections", ())):
         socket = getattr(connection, "_socket", None)
         if isinstance(socket, WebSocketHandler):
             socket.set_nodelay(True)
-            if PANEL_KEEPS_MESSAGES_BACK:
-                socket.write_message = partial(_write, socket)
+            socket.write_message = partial(_write, socket)
 
 
 async def _write(socket, message, binary=False, locked=True):

@@ -23,6 +23,8 @@ from explorer.views.controls import LiveSlider
 from tests.hosting.conftest import free_ports
 from tests.hosting.connection import Document
 
+BEFORE_1_10 = tuple(map(int, pn.__version__.split(".")[:2])) < (1, 10)
+
 write_at_once = WebSocketHandler.write_message
 
 
@@ -109,9 +111,14 @@ def test_the_last_change_does_not_stay_behind(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of what stayed behind
 def test_it_would_in_panel_before_1_10(monkeypatch):
-    needed = compatibility.PANEL_KEEPS_MESSAGES_BACK
-    monkeypatch.setattr(compatibility, "PANEL_KEEPS_MESSAGES_BACK", False)
-    assert asyncio.run(say_last(monkeypatch)) is not needed
+    if BEFORE_1_10 and pn.__version__ != "1.9.4":
+        pytest.skip("it was seen with Panel 1.9.4; whether it shows depends on what sends and when")
+
+    async def as_bokeh(socket, *message, **options):
+        await type(socket).write_message(socket, *message, **options)
+
+    monkeypatch.setattr(compatibility, "_write", as_bokeh)
+    assert asyncio.run(say_last(monkeypatch)) is not BEFORE_1_10
 
 
 def test_sockets_would_wait_for_more_to_send(monkeypatch):
@@ -191,7 +198,7 @@ def locked(session):
     return lock.locked() if hasattr(lock, "locked") else lock._block._value == 0  # asyncio's, or tornado's
 
 
-@pytest.mark.skipif(compatibility.PANEL_KEEPS_MESSAGES_BACK, reason="Panel before 1.10 has no such watch")
+@pytest.mark.skipif(BEFORE_1_10, reason="Panel before 1.10 has no such watch")
 @pytest.mark.parametrize("prepared", [True, False])
 def test_panels_watch_over_its_busy_signal_asks_for_its_turn_again_and_again(prepared, monkeypatch):
     monkeypatch.setattr(type(pn.state), "_busy_cleanup_scheduled", None, raising=False)
