@@ -22,6 +22,10 @@ class JobRunner:
     A page arranges `buttons`, `progress` and `status`, calls `run` when its run button is pressed, and `cancel` when a
     parameter moves. The end of the session cancels too.
 
+    Everything but the waiting is done under the document's lock: events of one page come in turn, but on a served page
+    they may come in another thread than the one that waits. So a job starts with parameters that belong together, and
+    is cancelled by whatever moves after that.
+
     Parameters
     ----------
     start : callable of one argument, which it may ignore; called by the run button
@@ -37,10 +41,6 @@ class JobRunner:
     buttons, progress, status : what a page arranges
     run_button, cancel_button : the two of `buttons`
     job : the running Job or None
-
-    Everything but the waiting is done under the document's lock: events of one page come in turn, but on a served page
-    they may come in another thread than the one that waits. So a job starts with parameters that belong together, and
-    is cancelled by whatever moves after that.
     """
 
     def __init__(
