@@ -176,10 +176,10 @@ def adult(*, split_seed=0, data_home=None):
     """
     paths = _local_files(_ADULT_FILES, data_home)
     parts = {path.name: _read_adult(path) for path in paths} if paths else {"OpenML's adult": _fetch_adult()}
-    records = pd.concat(parts).dropna()
-    if records.empty:
+    complete = {name: records for name, part in parts.items() if not (records := part.dropna()).empty}
+    if not complete:
         raise ValueError(f"{' and '.join(parts)} must hold at least one record without a missing value: got none")
-    table = _in_one_order(_adult_table(records))
+    table = _in_one_order(_adult_table(pd.concat(complete)))
     numbers, codes, labels = np.split(table, [len(_ADULT_NUMBERS), -1], axis=1)
     maxima = numbers.max(axis=0)
     encoder = OneHotEncoder(categories=[np.arange(len(values)) for values in list(_ADULT_CATEGORIES.values())[:-1]])

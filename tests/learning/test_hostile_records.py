@@ -348,12 +348,23 @@ def test_rows_and_columns_outside_the_buffers_are_refused(kind, starts):
         AMPClassifier().fit(outside, [0, 1, 0])
 
 
+def joins_lists():
+    """Whether this Dask can join LIL chunks; 2025.1 could not."""
+    chunk = da.from_delayed(dask.delayed(sparse.lil_array((2, 2))), (2, 2), float, meta=sparse.csr_array((0, 0)))
+    try:
+        da.concatenate([chunk, chunk], axis=1).compute(scheduler="synchronous")
+    except ValueError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("columns, values", [([0], 3), ([0, 1, 2], 1), ([], 3), ([0, 1, 2], 0), ([2**40], 1)])
 def test_lists_of_a_row_that_differ_in_length_are_refused(columns, values):
     given = sparse.lil_array(FEATURES)
     given.rows[HOSTILE], given.data[HOSTILE] = columns, [1.0] * values
     chunk = da.from_delayed(dask.delayed(given), given.shape, float, meta=sparse.csr_array((0, 0)))
-    for rows in (given, chunk, da.concatenate([chunk, chunk], axis=1)):
+    beside = [da.concatenate([chunk, chunk], axis=1)] if joins_lists() else []
+    for rows in (given, chunk, *beside):
         with pytest.raises(
             ValueError, match="X must have a column for each value in a row of a LIL matrix, one of its 3"
         ):
