@@ -22,7 +22,7 @@ lab: $(VENV)/lab
 test: lint tests
 	$(BIN)/python -m pytest -q --doctest-modules explorer/accounting explorer/learning
 
-# The tests alone; TESTS="tests/state tests/views" runs these.
+# The tests alone; TESTS="tests/pages tests/interface" runs these.
 tests: $(VENV)/test
 	$(BIN)/python -m pytest -n auto --dist loadfile --nbval --nbval-current-env $(TESTS)
 

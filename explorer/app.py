@@ -5,23 +5,9 @@ import unicodedata
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.views import (
-    BoundsView,
-    CalibrateView,
-    CompareView,
-    CompositionView,
-    FitView,
-    GLMView,
-    HalfNormalView,
-    RenyiView,
-    SolversView,
-    SpectrumView,
-    StartView,
-    WorstCaseView,
-)
-from explorer.views.address import Address, query_of_session
-from explorer.views.background import prepare
-from explorer.views.compatibility import (
+from explorer.interface.address import Address, query_of_session
+from explorer.interface.background import prepare
+from explorer.interface.compatibility import (
     forget_document,
     log_no_departures,
     never_busy,
@@ -30,26 +16,14 @@ from explorer.views.compatibility import (
     send_at_once,
     watch_busy_from_the_loop,
 )
-from explorer.views.controls import limit_active
-from explorer.views.document import in_session
+from explorer.interface.controls import limit_active
+from explorer.interface.document import in_session
+from explorer.pages import PAGES, view_type
+from explorer.pages.start.view import StartView
 
 pn.extension("mathjax", notifications=True)
 
 START = "Start"
-PAGES = {  # the path through a lecture
-    "Bounds": BoundsView,
-    "Half-normal": HalfNormalView,
-    "Rényi": RenyiView,
-    "Composition": CompositionView,
-    "Worst case": WorstCaseView,
-    "GLM bug": GLMView,
-    "Calibrate": CalibrateView,
-    "Fit": FitView,
-    "Solvers": SolversView,
-    "Spectrum": SpectrumView,
-    "Compare": CompareView,
-}
-
 _TABS = {  # large type needs a second row, where the usual moving line under the open page would be lost
     "& .MuiTabs-list, & .MuiTabs-flexContainer": {"flexWrap": "wrap"},
     "& .MuiTabs-indicator": {"display": "none"},
@@ -75,12 +49,13 @@ class Session:
     """
 
     def __init__(self):
-        self.states = {name: view.state_type() for name, view in PAGES.items()}
+        self._types = {name: view_type(name) for name in PAGES}
+        self.states = {name: view.state_type() for name, view in self._types.items()}
         self.views = {}
         # Bokeh's columns: one of Material's loses what is put in while the browser makes it (panel-material-ui 0.16).
-        self._rooms = {name: pn.Column("Opening …", sizing_mode="stretch_width") for name in (START, *PAGES)}
+        self._placeholders = {name: pn.Column("Opening …", sizing_mode="stretch_width") for name in (START, *PAGES)}
         self.tabs = pmui.Tabs(
-            *self._rooms.items(),
+            *self._placeholders.items(),
             name="pages",
             sizing_mode="stretch_width",
             styles={"visibility": "hidden"},
@@ -93,7 +68,7 @@ class Session:
 
     def open(self, name):
         """Turn to the named page."""
-        self.tabs.active = list(self._rooms).index(name)
+        self.tabs.active = list(self._placeholders).index(name)
 
     def page(self):
         """The whole app, as a panel_material_ui.Page that opens where the address says."""
@@ -128,17 +103,17 @@ class Session:
         return self._page
 
     def _show(self):
-        name = list(self._rooms)[self.tabs.active]
+        name = list(self._placeholders)[self.tabs.active]
         if name not in self.views:
             self.views[name] = self._view(name)
             self.views[name].set_projector(self.projector.value)
-            self._rooms[name][:] = [self.views[name]]
+            self._placeholders[name][:] = [self.views[name]]
 
     def _view(self, name):
         if name == START:
-            return StartView({name: view.question for name, view in PAGES.items()}, self.open)
-        view = PAGES[name](self.states[name])
-        if isinstance(view, CalibrateView):
+            return StartView({name: view.question for name, view in self._types.items()}, self.open)
+        view = self._types[name](self.states[name])
+        if name == "Calibrate":
             view.fit = self._fit
         return view
 

@@ -1,4 +1,4 @@
-"""Data flows one way: accounting and learning, then study, state, views, app. No arrow points up."""
+"""Data flows one way, and a file's name says which way: no arrow points up, and below the views nothing draws."""
 
 import ast
 import subprocess
@@ -10,21 +10,30 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "explorer"
 LAYERS = [
     "validation",
+    "vocabulary",
     "accounting",
     "learning",
     "datasets",
     "uploads",
     "study",
-    "state",
-    "workers",
-    "views",
+    "compute",
+    "interface",
+    "pages",
     "app",
     "hosting",
     "__main__",
 ]
-ALSO_FORBIDDEN = {("state", "workers")}  # only views hand long work to the pool
+ROOMS = {"computation": 0, "parameters": 0, "state": 1, "plots": 2, "upload": 2, "view": 3}  # of a page, lowest first
+    "computation": 0,
+    "state": 1,
+    "parameters": 0,
+    "plots": 2,
+    "upload": 2,
+    "view": 3,
+}  # of a page, the first below
+NOT_FROM_BELOW_THE_VIEWS = {"compute", "interface"}
 DRAWING = {"panel", "panel_material_ui", "holoviews", "bokeh"}
-MAY_DRAW = {"views", "app", "hosting", "__main__"}
+MAY_DRAW = {"interface", "app", "hosting", "__main__"}
 
 
 def imports(path):
@@ -37,38 +46,64 @@ def imports(path):
             yield from (alias.name for alias in node.names)
 
 
-def layer_of(path):
-    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+def parts_of(path):
+    return path.relative_to(PACKAGE).with_suffix("").parts
+
+
+def target(name):
+    """The parts below explorer of the module that `name`, a dotted name of it or of something in it, names."""
+    parts = name.split(".")[1:]
+    while parts and not (PACKAGE.joinpath(*parts).is_dir() or PACKAGE.joinpath(*parts).with_suffix(".py").is_file()):
+        parts.pop()
+    return parts
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_arrow_points_up(path):
-    layer = layer_of(path)
+    layer, *_, room = parts_of(path) if len(parts_of(path)) > 1 else (*parts_of(path), "")
     if layer == "__init__":
-        assert not list(imports(path))
+        assert not [name for name in imports(path) if name.startswith("explorer")]
         return
+    below_views = layer == "pages" and room in ("computation", "state", "parameters", "__init__")
     for name in imports(path):
-        root, *rest = name.split(".")
-        if root == "explorer":
-            target = rest[0]
-            assert LAYERS.index(target) <= LAYERS.index(layer), f"{layer} imports {name}"
-            assert (layer, target) not in ALSO_FORBIDDEN, f"{layer} imports {name}"
+        root = name.split(".")[0]
         if root in DRAWING:
-            assert layer in MAY_DRAW, f"{layer} imports {root}"
+            assert layer in MAY_DRAW or (layer == "pages" and not below_views), f"{path} imports {root}"
+        if root != "explorer":
+            continue
+        to = target(name)
+        assert to, f"{path} imports {name}, which is not there"
+        assert LAYERS.index(to[0]) <= LAYERS.index(layer), f"{path} imports {name}"
+        if below_views:
+            assert to[0] not in NOT_FROM_BELOW_THE_VIEWS, f"{path} imports {name}"
+        if layer == to[0] == "pages" and to[-1] in ROOMS:
+            assert ROOMS[to[-1]] <= ROOMS[room], f"{path} imports {name}"
+            assert room != "computation" or to[-1] != "state", f"{path} imports {name}"
 
 
-@pytest.mark.parametrize(
-    "package",
-    [
-        name
-        for name in ("accounting", "learning", "datasets", "uploads", "study", "state", "workers")
-        if (PACKAGE / name).exists() or (PACKAGE / f"{name}.py").exists()
-    ],
-)
-def test_lower_layers_run_without_panel(package):
-    code = f"import sys, explorer.{package}; print(sorted({DRAWING!r} & set(sys.modules)))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert loaded.strip() == "[]"
+@pytest.mark.parametrize("layer", ["accounting", "learning", "study", "compute", "interface"])
+def test_what_is_below_the_pages_does_not_name_them(layer):
+    """Not as text either, which a tool that follows imports would not see."""
+    for path in (PACKAGE / layer).rglob("*.py"):
+        assert "explorer.pages" not in path.read_text(), path
+
+
+def modules_without_panel():
+    below = ["accounting", "learning", "datasets", "uploads", "study", "compute", "pages"]
+    rooms = [p for room in ("computation", "state") for p in sorted((PACKAGE / "pages").rglob(f"{room}.py"))]
+    return below + [".".join(parts_of(p)) for p in rooms]
+
+
+def test_no_layer_below_the_views_loads_panel():
+    """All in one process: whoever loads it is named."""
+    code = f"""
+import importlib, sys
+for name in {modules_without_panel()!r}:
+    importlib.import_module("explorer." + name)
+    loaded = sorted({DRAWING!r} & set(sys.modules))
+    assert not loaded, f"explorer.{{name}} loads {{loaded}}"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_learning_is_imported_without_dask():

@@ -172,9 +172,9 @@ def test_any_text_is_read_as_written_or_refused(cells, names):
 
 _WATCHED = """
 import os, sys, tempfile
-from explorer.state.fit import FitState, run_fit
+from explorer.pages.fit.state import FitState, run_fit
 from explorer.uploads import read_csv
-from explorer.workers.jobs import pack
+from explorer.compute.jobs import pack
 
 content = sys.stdin.buffer.read()
 state = FitState(draws=2)

@@ -1,9 +1,15 @@
 """What does it cost? Mechanisms, privacy bounds and calibration, vectorised and in the log domain."""
 
-from explorer.accounting.approximate_minima import AMPBound, amp_accountant
-from explorer.accounting.attained import AttainedLowerBound
-from explorer.accounting.attaining_loss import OneRecordLoss, attaining_loss, linear_loss
-from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, ProfileBound
+from explorer.accounting.bounds.approximate_minima import AMPBound, amp_accountant
+from explorer.accounting.bounds.attained import AttainedLowerBound
+from explorer.accounting.bounds.attaining_loss import OneRecordLoss, attaining_loss, linear_loss
+from explorer.accounting.bounds.gaussian import GaussianLowerBound
+from explorer.accounting.bounds.hockey_stick import HockeyStickBound
+from explorer.accounting.bounds.kifer import KiferBound
+from explorer.accounting.bounds.pure import PureBound
+from explorer.accounting.bounds.refined import RefinedBound
+from explorer.accounting.bounds.renyi import RenyiBound
+from explorer.accounting.bounds.tight import TightBound
 from explorer.accounting.calibration import (
     Calibration,
     InfeasibleTarget,
@@ -12,19 +18,7 @@ from explorer.accounting.calibration import (
     calibrate_gaussian,
     frontier,
 )
-from explorer.accounting.composition import (
-    CompositionBound,
-    DirectedLosses,
-    hockey_stick_losses,
-    poisson_subsampled_losses,
-    profile_losses,
-    refined_losses,
-)
 from explorer.accounting.conversion import CanonneKamathSteinke, Mironov, Optimum
-from explorer.accounting.distribution import Interval, PrivacyLossDistribution
-from explorer.accounting.gaussian import GaussianLowerBound
-from explorer.accounting.hockey_stick import HockeyStickBound
-from explorer.accounting.kifer import KiferBound
 from explorer.accounting.mechanisms import (
     ApproximateMinimaPerturbation,
     GammaNoise,
@@ -36,10 +30,17 @@ from explorer.accounting.mechanisms import (
     PureOutputPerturbation,
     TreeAggregation,
 )
-from explorer.accounting.privacy_loss import HalfNormalLoss, NormalLoss, dominating_loss
-from explorer.accounting.pure import PureBound
-from explorer.accounting.refined import RefinedBound
-from explorer.accounting.renyi import RenyiBound
+from explorer.accounting.pld.composition import (
+    CompositionBound,
+    DirectedPLDs,
+    hockey_stick_plds,
+    poisson_subsampled_plds,
+    profile_plds,
+    refined_plds,
+)
+from explorer.accounting.pld.distribution import Interval, PrivacyLossDistribution
+from explorer.accounting.pld.dominating_pair import HalfNormalPLD, NormalPLD, dominating_pld
+from explorer.accounting.protocol import BoundNotApplicable, PrivacyBound, ProfileBound
 from explorer.accounting.selection import (
     BestOfRuns,
     Poisson,
@@ -50,7 +51,6 @@ from explorer.accounting.selection import (
     TruncatedNegativeBinomial,
 )
 from explorer.accounting.subsampling import poisson_subsampled_gaussian_rdp, steepest_order
-from explorer.accounting.tight import TightBound
 
 bounds = (
     KiferBound,
@@ -71,17 +71,17 @@ __all__ = [
     "Calibration",
     "CanonneKamathSteinke",
     "CompositionBound",
-    "DirectedLosses",
+    "DirectedPLDs",
     "GammaNoise",
     "Gaussian",
     "GaussianLowerBound",
-    "HalfNormalLoss",
+    "HalfNormalPLD",
     "HockeyStickBound",
     "InfeasibleTarget",
     "Interval",
     "KiferBound",
     "Mironov",
-    "NormalLoss",
+    "NormalPLD",
     "ObjectivePerturbation",
     "OneRecordLoss",
     "Optimum",
@@ -109,13 +109,13 @@ __all__ = [
     "calibrate",
     "calibrate_amp",
     "calibrate_gaussian",
-    "dominating_loss",
+    "dominating_pld",
     "frontier",
-    "hockey_stick_losses",
+    "hockey_stick_plds",
     "linear_loss",
     "poisson_subsampled_gaussian_rdp",
-    "poisson_subsampled_losses",
-    "profile_losses",
-    "refined_losses",
+    "poisson_subsampled_plds",
+    "profile_plds",
+    "refined_plds",
     "steepest_order",
 ]

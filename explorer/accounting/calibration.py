@@ -9,10 +9,10 @@ from functools import cache, partial
 
 import numpy as np
 
-from explorer.accounting.approximate_minima import AMPBound, amp_accountant
-from explorer.accounting.bound import BoundNotApplicable, PrivacyBound, log_target, private_root
-from explorer.accounting.gaussian import GaussianLowerBound
+from explorer.accounting.bounds.approximate_minima import AMPBound, amp_accountant
+from explorer.accounting.bounds.gaussian import GaussianLowerBound
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian
+from explorer.accounting.protocol import BoundNotApplicable, PrivacyBound, log_target, private_root
 from explorer.validation import delta_array, natural, positive, real, real_array
 
 _LARGEST = 1e30  # where the search for a parameter ends, as does its inverse

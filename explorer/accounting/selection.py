@@ -43,12 +43,12 @@ from functools import cached_property
 import numpy as np
 from scipy.special import gammaincinv, logsumexp
 
-from explorer.accounting.bound import PrivacyBound, ProfileBound
-from explorer.accounting.composition import refined_losses
+from explorer.accounting.bounds.renyi import RenyiBound, rdp_of
 from explorer.accounting.conversion import CanonneKamathSteinke
 from explorer.accounting.logspace import log1mexp
 from explorer.accounting.mechanisms import Gaussian
-from explorer.accounting.renyi import RenyiBound, rdp_of
+from explorer.accounting.pld.composition import refined_plds
+from explorer.accounting.protocol import PrivacyBound, ProfileBound
 from explorer.validation import epsilon_array, instance, natural, order_array, positive, real
 
 
@@ -190,10 +190,10 @@ def _(mechanism: ScoredRun):
     return lambda alpha: mechanism.uses * fit(alpha) + score(alpha)
 
 
-@refined_losses.register
+@refined_plds.register
 def _(mechanism: ScoredRun):
-    fit = refined_losses(mechanism.mechanism).self_compose(mechanism.uses)
-    return fit if mechanism.score is None else fit.compose(refined_losses(mechanism.score))
+    fit = refined_plds(mechanism.mechanism).self_compose(mechanism.uses)
+    return fit if mechanism.score is None else fit.compose(refined_plds(mechanism.score))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,8 @@ References: Mironov, Talwar, Zhang 2019, Section 3.
 import numpy as np
 from scipy.special import expit, gammaln, logsumexp
 
+from explorer.accounting.bounds.renyi import rdp_of
 from explorer.accounting.mechanisms import PoissonSubsampledGaussian
-from explorer.accounting.renyi import rdp_of
 from explorer.validation import order_array, positive, real
 
 _LARGEST_SUM = 512  # integer orders up to here are summed, the others integrated

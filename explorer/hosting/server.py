@@ -9,9 +9,9 @@ import os
 import signal
 import time
 
+from explorer.compute import RemotePool, share
+from explorer.compute.jobs import end_with_parent
 from explorer.hosting.logs import write_impersonally
-from explorer.workers import RemotePool, share
-from explorer.workers.jobs import end_with_parent
 
 log = logging.getLogger("explorer.hosting")
 
@@ -77,7 +77,7 @@ async def run_until_stopped(server):
 
 def prepare(server):
     """What any server does before it starts: see `collect_rarely`, `watch_busy_from_the_loop`, background.prepare."""
-    from explorer.views import background, compatibility
+    from explorer.interface import background, compatibility
 
     background.prepare()
     server.io_loop.add_callback(compatibility.watch_busy_from_the_loop)

@@ -10,10 +10,10 @@ import time
 from functools import partial
 from multiprocessing.connection import wait
 
+from explorer.compute import WorkerPool, prepare_processes, serve_pool
+from explorer.compute.jobs import end_with_parent
 from explorer.hosting.logs import write_impersonally
 from explorer.hosting.server import run_server
-from explorer.workers import WorkerPool, prepare_processes, serve_pool
-from explorer.workers.jobs import end_with_parent
 
 log = logging.getLogger("explorer.hosting")
 

@@ -1,10 +1,15 @@
 """How is it fitted? Losses, the perturbed objective, solvers and private learners as scikit-learn estimators."""
 
-from explorer.learning.amp import AMPClassifier, AMPRegressor
 from explorer.learning.clipping import ClippedLoss
-from explorer.learning.dp_ftrl import DPFTRLClassifier, DPFTRLRegressor, tree_noise_covariance
-from explorer.learning.dp_gd import DPGDClassifier, DPGDRegressor
-from explorer.learning.dp_sgd import DPSGDClassifier, DPSGDRegressor
+from explorer.learning.learners.amp import AMPClassifier, AMPRegressor
+from explorer.learning.learners.dp_ftrl import DPFTRLClassifier, DPFTRLRegressor, tree_noise_covariance
+from explorer.learning.learners.dp_gd import DPGDClassifier, DPGDRegressor
+from explorer.learning.learners.dp_sgd import DPSGDClassifier, DPSGDRegressor
+from explorer.learning.learners.output_perturbation import OutputPerturbationClassifier, OutputPerturbationRegressor
+from explorer.learning.learners.pure_objective_perturbation import (
+    PureObjectivePerturbationClassifier,
+    PureObjectivePerturbationRegressor,
+)
 from explorer.learning.losses import (
     LOSSES,
     Huber,
@@ -18,13 +23,8 @@ from explorer.learning.losses import (
     resolve_loss,
 )
 from explorer.learning.objective import PerturbedObjective
-from explorer.learning.output_perturbation import OutputPerturbationClassifier, OutputPerturbationRegressor
 from explorer.learning.privacy import NoReleaseError, PrivacyStatement, PrivacyWarning
-from explorer.learning.pure_objective_perturbation import (
-    PureObjectivePerturbationClassifier,
-    PureObjectivePerturbationRegressor,
-)
-from explorer.learning.records import Records
+from explorer.learning.records.blocks import Records
 from explorer.learning.risk import (
     ExcessRisk,
     OutputStep,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from explorer.learning.linear import NEIGHBOURS, RANDOMNESS
+from explorer.learning.learners.linear import NEIGHBOURS, RANDOMNESS
 from explorer.learning.privacy import NoReleaseError
 from explorer.learning.solvers import minimise
 

@@ -29,11 +29,11 @@ from explorer.accounting import (
     SelectionRenyiBound,
     calibrate_gaussian,
 )
-from explorer.learning.descent import resolve_accountant
-from explorer.learning.dp_sgd import ORDERS
-from explorer.learning.inputs import column, is_dask, label_vector
-from explorer.learning.linear import generator
+from explorer.learning.learners.descent import resolve_accountant
+from explorer.learning.learners.dp_sgd import ORDERS
+from explorer.learning.learners.linear import generator
 from explorer.learning.privacy import NoReleaseError, PrivacyWarning
+from explorer.learning.records.inputs import column, is_dask, label_vector
 from explorer.validation import positive
 
 

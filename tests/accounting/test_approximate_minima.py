@@ -26,12 +26,12 @@ from explorer.accounting import (
     RenyiBound,
     TightBound,
     amp_accountant,
-    hockey_stick_losses,
-    profile_losses,
-    refined_losses,
+    hockey_stick_plds,
+    profile_plds,
+    refined_plds,
 )
-from explorer.accounting.approximate_minima import chord_log_delta, half_normal_sum_log_delta
-from explorer.accounting.gaussian import half_normal_log_delta, log_delta
+from explorer.accounting.bounds.approximate_minima import chord_log_delta, half_normal_sum_log_delta
+from explorer.accounting.bounds.gaussian import half_normal_log_delta, log_delta
 from tests.accounting.strategies import log_uniform
 
 TYPICAL = {"noise_std": 7.0, "l2_reg": 4.0, "lipschitz": np.sqrt(2), "smoothness": 0.5}
@@ -172,9 +172,9 @@ def ratios(mechanism):
 @pytest.mark.parametrize(
     ("bound", "losses"),
     [
-        (HockeyStickBound, hockey_stick_losses),
-        (RefinedBound, refined_losses),
-        (TightBound, partial(profile_losses, bound=TightBound)),
+        (HockeyStickBound, hockey_stick_plds),
+        (RefinedBound, refined_plds),
+        (TightBound, partial(profile_plds, bound=TightBound)),
     ],
 )
 @pytest.mark.parametrize("monotone", [False, True])
@@ -251,7 +251,7 @@ def test_it_is_a_bound():
         np.testing.assert_allclose(bound.log_delta(values), [bound.log_delta(x) for x in values], rtol=1e-12)
 
 
-@pytest.mark.parametrize(("bound", "losses"), [(HockeyStickBound, hockey_stick_losses), (RefinedBound, refined_losses)])
+@pytest.mark.parametrize(("bound", "losses"), [(HockeyStickBound, hockey_stick_plds), (RefinedBound, refined_plds)])
 def test_several_uses_are_composed(bound, losses):
     several, composed = AMPBound(MECHANISM, bound=bound, uses=3), CompositionBound(MECHANISM, uses=3, losses=losses)
     assert several.log_delta(1.0) == composed.log_delta(1.0)
@@ -286,7 +286,7 @@ def test_accountants_by_name_and_by_class(name, bound):
 
 def test_accountants_that_pass_through_and_that_do_not():
     assert amp_accountant("renyi") is RenyiBound
-    own = partial(CompositionBound, losses=hockey_stick_losses)
+    own = partial(CompositionBound, losses=hockey_stick_plds)
     for accountant in (RenyiBound, CompositionBound, AMPBound, own):
         assert amp_accountant(accountant) is accountant
     with pytest.raises(ValueError, match=r"accountant must be .*'hockey_stick'.*'tight'.*: got accountant='gaussian'"):

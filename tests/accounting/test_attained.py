@@ -15,8 +15,8 @@ from explorer.accounting import (
     RefinedBound,
     TightBound,
 )
-from explorer.accounting import attained as attained_module
-from explorer.accounting.attained import (
+from explorer.accounting.bounds import attained as attained_module
+from explorer.accounting.bounds.attained import (
     best_ramp_log_delta,
     earned,
     earned_beyond,

@@ -12,7 +12,7 @@ from explorer.accounting import (
     ApproximateMinimaPerturbation,
     BoundNotApplicable,
     CompositionBound,
-    DirectedLosses,
+    DirectedPLDs,
     Gaussian,
     GaussianLowerBound,
     HockeyStickBound,
@@ -21,11 +21,11 @@ from explorer.accounting import (
     PrivacyBound,
     PrivacyLossDistribution,
     RenyiBound,
-    hockey_stick_losses,
-    poisson_subsampled_losses,
-    refined_losses,
+    hockey_stick_plds,
+    poisson_subsampled_plds,
+    refined_plds,
 )
-from explorer.accounting.gaussian import log_delta
+from explorer.accounting.bounds.gaussian import log_delta
 from tests.accounting.strategies import log_uniform
 
 PAPER = {"noise_std": 8.0, "l2_reg": 10.0, "lipschitz": 1.0, "smoothness": 1.0}
@@ -39,7 +39,7 @@ def dp_sgd(noise_multiplier, sampling_rate, steps=1):
 def test_the_papers_composition_figure(uses):
     """sigma = 8, beta = 1, lambda = 10: below Renyi composition, above the Gaussian, and narrow."""
     mechanism = ObjectivePerturbation(**PAPER)
-    bound = CompositionBound(mechanism, uses=uses, losses=hockey_stick_losses)
+    bound = CompositionBound(mechanism, uses=uses, losses=hockey_stick_plds)
     delta = np.array([1e-3, 1e-5, 1e-8, 1e-10])
     low, high = bound.epsilon_interval(delta)
     gaussian = GaussianLowerBound(Gaussian(noise_std=8 / np.sqrt(uses)))
@@ -57,7 +57,7 @@ def test_the_papers_composition_figure(uses):
 def test_a_single_use_is_the_hockey_stick_bound():
     mechanism = ObjectivePerturbation(**PAPER)
     epsilon = np.linspace(-0.5, 1.5, 21)
-    low, high = CompositionBound(mechanism, losses=hockey_stick_losses).log_delta_interval(epsilon)
+    low, high = CompositionBound(mechanism, losses=hockey_stick_plds).log_delta_interval(epsilon)
     exact = HockeyStickBound(mechanism).log_delta(epsilon)
     assert (low <= exact).all()
     assert (exact <= high).all()
@@ -66,8 +66,8 @@ def test_a_single_use_is_the_hockey_stick_bound():
 def test_refined_directions_against_the_reference(bounds_reference):
     for row in bounds_reference["refined_by_direction"]:
         arguments = {"noise_std": row["sigma"], "l2_reg": row["lam"], "lipschitz": row["L"], "smoothness": row["beta"]}
-        general = refined_losses(ObjectivePerturbation(**arguments))
-        monotone = refined_losses(ObjectivePerturbation(**arguments, monotone_loss=True))
+        general = refined_plds(ObjectivePerturbation(**arguments))
+        monotone = refined_plds(ObjectivePerturbation(**arguments, monotone_loss=True))
         for loss, column in ((general.add, "add"), (monotone.add, "add_monotone"), (general.remove, "remove")):
             low, high = loss.log_delta_interval(row["epsilon"])
             exact = float(row[column])
@@ -87,8 +87,8 @@ def test_composed_refined_losses_by_simulation():
         "remove": np.log1p(kappa) + s * s / 2 + s * normal,
     }
     arguments = {"noise_std": 2.0, "l2_reg": 5.0, "lipschitz": 1.0, "smoothness": 2.0}
-    general = refined_losses(ObjectivePerturbation(**arguments)).self_compose(uses)
-    monotone = refined_losses(ObjectivePerturbation(**arguments, monotone_loss=True)).self_compose(uses)
+    general = refined_plds(ObjectivePerturbation(**arguments)).self_compose(uses)
+    monotone = refined_plds(ObjectivePerturbation(**arguments, monotone_loss=True)).self_compose(uses)
     for loss, name in ((general.add, "add"), (monotone.add, "add_monotone"), (general.remove, "remove")):
         gain = np.maximum(0, -np.expm1(epsilon - drawn[name].sum(axis=1)))
         error = 4 * gain.std() / np.sqrt(draws)
@@ -100,10 +100,10 @@ def test_no_condition_on_curvature_for_refined_losses():
     steep = ObjectivePerturbation(noise_std=5, l2_reg=0.1, lipschitz=1, smoothness=1)
     assert np.isfinite(CompositionBound(steep, uses=3).epsilon(1e-5))
     with pytest.raises(BoundNotApplicable, match="l2_reg must exceed smoothness"):
-        CompositionBound(steep, losses=hockey_stick_losses)
+        CompositionBound(steep, losses=hockey_stick_plds)
 
 
-@pytest.mark.parametrize("losses", [refined_losses, hockey_stick_losses])
+@pytest.mark.parametrize("losses", [refined_plds, hockey_stick_plds])
 def test_algorithm_1_adds_the_output_step(losses):
     arguments = {"noise_std": 7.0, "l2_reg": 4.0, "lipschitz": np.sqrt(2), "smoothness": 0.5}
     exact = ObjectivePerturbation(**arguments)
@@ -122,7 +122,7 @@ def test_algorithm_1_by_quadrature():
     )
     s = mechanism.output_step.sensitivity_ratio
     single = HockeyStickBound(mechanism.objective)
-    bound = CompositionBound(mechanism, losses=hockey_stick_losses)
+    bound = CompositionBound(mechanism, losses=hockey_stick_plds)
     for epsilon in (-0.5, 0.0, 0.4, 1.5, 2.5):
         exact, _ = quad(lambda z, e=epsilon: norm.pdf(z) * single.delta(e - s * s / 2 - s * z), -9, 9, epsabs=1e-14)
         low, high = bound.delta_interval(epsilon)
@@ -153,7 +153,7 @@ def subsampled_profile(epsilon, q, noise_multiplier):
 
 @pytest.mark.parametrize(("q", "noise_multiplier"), [(0.01, 0.5), (0.2, 1.0), (0.7, 3.0), (0.999, 0.8), (1.0, 1.3)])
 def test_subsampled_pair_by_its_definition(q, noise_multiplier):
-    losses = refined_losses(dp_sgd(noise_multiplier, q))
+    losses = refined_plds(dp_sgd(noise_multiplier, q))
     for epsilon in (-1.0, -0.05, 0.0, 0.02, 0.5, 1.2):
         for loss, exact in zip(losses, subsampled_profile(epsilon, q, noise_multiplier), strict=True):
             low, high = loss.delta_interval(epsilon)
@@ -164,7 +164,7 @@ def test_subsampled_pair_by_its_definition(q, noise_multiplier):
 @given(q=log_uniform(1e-4, 0.99), s=log_uniform(0.03, 3), epsilon=st.floats(0, 3))
 def test_amplification_identity(q, s, epsilon):
     """remove: delta_q(log(1 + q (e^epsilon - 1))) = q delta(epsilon); add is no larger."""
-    add, remove = refined_losses(dp_sgd(1 / s, q))
+    add, remove = refined_plds(dp_sgd(1 / s, q))
     at = np.log1p(q * np.expm1(epsilon))
     amplified = np.log(q) + log_delta(epsilon, sensitivity_ratio=s)
     low, high = remove.log_delta_interval(at)
@@ -264,15 +264,15 @@ def test_your_own_losses():
     def losses(_):
         add = PrivacyLossDistribution.from_profile(lambda e: log_delta(e, sensitivity_ratio=s))
         remove = PrivacyLossDistribution.from_profile(lambda e: log_delta(e - 0.2, sensitivity_ratio=s))
-        return DirectedLosses(add, remove)
+        return DirectedPLDs(add, remove)
 
     low, high = CompositionBound(None, uses=4, losses=losses).log_delta_interval(3.0)
     assert low <= log_delta(3.0 - 0.8, sensitivity_ratio=2 * s) <= high
-    subsampled = poisson_subsampled_losses(
+    subsampled = poisson_subsampled_plds(
         lambda e: log_delta(e, sensitivity_ratio=s), lambda e: log_delta(e, sensitivity_ratio=s), sampling_rate=0.3
     )
     with pytest.raises(ValueError, match=r"sampling_rate must be inside \(0, 1\]: got sampling_rate=0"):
-        poisson_subsampled_losses(losses, losses, sampling_rate=0)
+        poisson_subsampled_plds(losses, losses, sampling_rate=0)
     whole = CompositionBound(dp_sgd(1 / s, 0.3, 4)).log_delta(1.0)
     assert max(loss.self_compose(4).log_delta(1.0) for loss in subsampled) == pytest.approx(whole, rel=1e-12)
 
@@ -289,7 +289,7 @@ def test_it_is_a_privacy_bound_with_validated_arguments():
         CompositionBound(mechanism, uses=0)
     with pytest.raises(ValueError, match="accuracy must be inside"):
         CompositionBound(mechanism, accuracy=2)
-    for losses in (refined_losses, hockey_stick_losses):
+    for losses in (refined_plds, hockey_stick_plds):
         with pytest.raises(TypeError, match="mechanism has no privacy loss distribution: got mechanism='DP'"):
             CompositionBound("DP", losses=losses)
 

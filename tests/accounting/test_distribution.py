@@ -11,10 +11,10 @@ from mpmath import mp, mpf
 from scipy.stats import binom
 
 from explorer.accounting import Interval, PrivacyBound, PrivacyLossDistribution
-from explorer.accounting.convolution import convolve
-from explorer.accounting.discretisation import GridLoss, majorant, minorant
-from explorer.accounting.gaussian import half_normal_log_delta, log_delta
-from explorer.accounting.grid import MAX_POINTS
+from explorer.accounting.bounds.gaussian import half_normal_log_delta, log_delta
+from explorer.accounting.pld.convolution import convolve
+from explorer.accounting.pld.discretisation import GridLoss, majorant, minorant
+from explorer.accounting.pld.grid import MAX_POINTS
 from tests.accounting.strategies import log_uniform
 
 

@@ -6,7 +6,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_mechanism
 
 from explorer.accounting import Gaussian, GaussianLowerBound, calibrate_gaussian
-from explorer.accounting.gaussian import half_normal_log_delta, log_delta
+from explorer.accounting.bounds.gaussian import half_normal_log_delta, log_delta
 
 PLANE = [(s, e) for s in (1e-6, 1e-3, 0.03, 0.2, 1, 5, 40) for e in (-50, -1, -1e-4, 0, 1e-8, 0.01, 0.3, 2, 30, 800)]
 

@@ -9,15 +9,15 @@ from scipy.stats import halfnorm, norm
 
 from explorer.accounting import (
     BoundNotApplicable,
-    HalfNormalLoss,
+    HalfNormalPLD,
     HockeyStickBound,
-    NormalLoss,
+    NormalPLD,
     ObjectivePerturbation,
-    dominating_loss,
+    dominating_pld,
 )
 
-LOSSES = [kind(sensitivity_ratio=s) for kind in (NormalLoss, HalfNormalLoss) for s in (0.02, 0.5, 3.0)]
-LOSSES += [HalfNormalLoss(sensitivity_ratio=s, offset=c) for s in (0.02, 3.0) for c in (0.05, 2.0)]
+LOSSES = [kind(sensitivity_ratio=s) for kind in (NormalPLD, HalfNormalPLD) for s in (0.02, 0.5, 3.0)]
+LOSSES += [HalfNormalPLD(sensitivity_ratio=s, offset=c) for s in (0.02, 3.0) for c in (0.05, 2.0)]
 
 
 def integral(loss, weight, low):
@@ -42,8 +42,8 @@ def test_tail_and_profile_are_integrals_of_the_density(loss):
 
 def test_densities_are_those_of_scipy():
     x = np.linspace(-3, 6, 50)
-    np.testing.assert_allclose(NormalLoss(sensitivity_ratio=1.5).log_density(x), norm(1.125, 1.5).logpdf(x))
-    folded = HalfNormalLoss(sensitivity_ratio=1.5, offset=0.3)
+    np.testing.assert_allclose(NormalPLD(sensitivity_ratio=1.5).log_density(x), norm(1.125, 1.5).logpdf(x))
+    folded = HalfNormalPLD(sensitivity_ratio=1.5, offset=0.3)
     np.testing.assert_allclose(folded.log_density(x), halfnorm(1.425, 1.5).logpdf(x))
     assert folded.log_density(folded.start) == pytest.approx(np.log(2 * norm.pdf(0) / 1.5))
 
@@ -52,26 +52,26 @@ def test_tails_far_out_stay_finite_and_near_the_start_do_not_exceed_one():
     for loss in LOSSES:
         assert np.isfinite(loss.log_tail(1e4))
         assert loss.log_tail(-1e4) == 0
-    near = HalfNormalLoss(sensitivity_ratio=0.1).log_tail(0.005 + np.array([0, 1e-18, 1e-12, 1e-3]))
+    near = HalfNormalPLD(sensitivity_ratio=0.1).log_tail(0.005 + np.array([0, 1e-18, 1e-12, 1e-3]))
     assert (near <= 0).all()
     assert (np.diff(near) <= 0).all()
 
 
 def test_dominating_loss_has_the_hockey_stick_profile():
     mechanism = ObjectivePerturbation(noise_std=5, l2_reg=20, lipschitz=1, smoothness=1)
-    loss = dominating_loss(mechanism)
+    loss = dominating_pld(mechanism)
     assert loss.start == pytest.approx(-np.log(0.95) + 0.02, rel=1e-14)
     epsilon = np.array([-1, 0, 0.05, 0.3, 2.0])
     np.testing.assert_array_equal(loss.log_delta(epsilon), HockeyStickBound(mechanism).log_delta(epsilon))
     with pytest.raises(BoundNotApplicable, match="l2_reg must exceed smoothness"):
-        dominating_loss(ObjectivePerturbation(noise_std=5, l2_reg=1, lipschitz=1, smoothness=1))
+        dominating_pld(ObjectivePerturbation(noise_std=5, l2_reg=1, lipschitz=1, smoothness=1))
 
 
-@pytest.mark.parametrize("kind", [NormalLoss, HalfNormalLoss])
+@pytest.mark.parametrize("kind", [NormalPLD, HalfNormalPLD])
 def test_bad_parameters_are_named(kind):
     with pytest.raises(ValueError, match="sensitivity_ratio must be a finite number > 0"):
         kind(sensitivity_ratio=0.0)
     with pytest.raises(ValueError, match="loss must be a real number"):
         kind(sensitivity_ratio=1.0).log_density("far")
     with pytest.raises(ValueError, match="offset must be a finite number >= 0"):
-        HalfNormalLoss(sensitivity_ratio=1.0, offset=-0.1)
+        HalfNormalPLD(sensitivity_ratio=1.0, offset=-0.1)

@@ -11,9 +11,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from explorer.accounting import HockeyStickBound, KiferBound, ObjectivePerturbation, RefinedBound
-from explorer.accounting.gaussian import half_normal_log_delta
-from explorer.accounting.refined import monotone_log_delta, monotone_rdp, remove_rdp
-from explorer.accounting.renyi import half_normal_rdp, linearised_add_rdp, normal_rdp
+from explorer.accounting.bounds.gaussian import half_normal_log_delta
+from explorer.accounting.bounds.refined import monotone_log_delta, monotone_rdp, remove_rdp
+from explorer.accounting.bounds.renyi import half_normal_rdp, linearised_add_rdp, normal_rdp
 from tests.accounting.maps import inverse, random_map, renyi
 from tests.accounting.strategies import epsilons, log_uniform, mechanisms
 

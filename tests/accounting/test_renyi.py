@@ -16,7 +16,7 @@ from explorer.accounting import (
     ObjectivePerturbation,
     RenyiBound,
 )
-from explorer.accounting.renyi import (
+from explorer.accounting.bounds.renyi import (
     half_normal_rdp,
     linearised_add_rdp,
     linearised_rdp,

@@ -31,8 +31,8 @@ from explorer.accounting import (
     TruncatedNegativeBinomial,
     calibrate,
 )
-from explorer.accounting.composition import CompositionBound
-from explorer.accounting.renyi import rdp_of
+from explorer.accounting.bounds.renyi import rdp_of
+from explorer.accounting.pld.composition import CompositionBound
 from explorer.accounting.selection import _neighbour_rank
 from tests.accounting.strategies import log_uniform
 

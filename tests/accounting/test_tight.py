@@ -17,9 +17,9 @@ from explorer.accounting import (
     RefinedBound,
     TightBound,
 )
-from explorer.accounting.gaussian import log_delta as gaussian_log_delta
-from explorer.accounting.refined import DirectionalBound
-from explorer.accounting.tight import add_log_delta, remove_log_delta
+from explorer.accounting.bounds.gaussian import log_delta as gaussian_log_delta
+from explorer.accounting.bounds.refined import DirectionalBound
+from explorer.accounting.bounds.tight import add_log_delta, remove_log_delta
 from tests.accounting.maps import best_leak, inverse, leak, random_map
 from tests.accounting.strategies import log_uniform, mechanism
 

@@ -6,7 +6,7 @@ import signal
 import numpy as np
 import pytest
 
-from explorer.state.bounds import BoundsState
+from explorer.pages.bounds.state import BoundsState
 from tests.hosting.conftest import PATIENCE, get, until
 from tests.ui.conftest import Explorer
 

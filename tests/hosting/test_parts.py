@@ -9,10 +9,10 @@ import pytest
 from tornado.testing import AsyncHTTPTestCase
 from tornado.web import Application
 
+from explorer.compute import RemotePool, WorkerPool
 from explorer.hosting.handlers import Condition, ReadyHandler
 from explorer.hosting.logs import ImpersonalFormatter
 from explorer.hosting.settings import Settings, describe
-from explorer.workers import RemotePool, WorkerPool
 
 ROOT = Path(__file__).parents[2]
 

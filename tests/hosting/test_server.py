@@ -10,14 +10,14 @@ import panel as pn
 import pytest
 
 from explorer import app
+from explorer.compute import RemotePool
 from explorer.hosting import server as hosting
 from explorer.hosting.settings import Settings
+from explorer.pages.fit.view import FitView
 from explorer.uploads import read_csv
-from explorer.views import FitView
-from explorer.workers import RemotePool
 from tests.hosting.conftest import PATIENCE, free_ports, get
 from tests.hosting.connection import Document, Page, close_code, receive
-from tests.views.test_fit_view import CSV, send
+from tests.pages.test_fit_view import CSV, send
 
 ORIGIN = "http://explorer.example:8080"
 

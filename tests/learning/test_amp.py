@@ -18,7 +18,7 @@ from explorer.accounting import (
     RenyiBound,
     TightBound,
     calibrate_amp,
-    hockey_stick_losses,
+    hockey_stick_plds,
 )
 from explorer.learning import (
     AMPClassifier,
@@ -164,7 +164,7 @@ def test_several_classes_are_composed(data):
     privacy = fit.privacy_
     assert (fit.coef_.shape, fit.intercept_.shape, privacy.uses) == ((3, 4), (3,), 3)
     assert privacy.delta <= 1e-5
-    composed = CompositionBound(privacy.mechanism, uses=3, losses=hockey_stick_losses)
+    composed = CompositionBound(privacy.mechanism, uses=3, losses=hockey_stick_plds)
     assert composed.delta(4.0) <= 1e-5
     alone = AMPClassifier(epsilon=4.0, random_state=0).fit(X, y == 1).privacy_
     assert privacy.mechanism.noise_std > 1.5 * alone.mechanism.noise_std
@@ -324,7 +324,7 @@ def test_a_target_is_calibrated_once_for_many_fits(monkeypatch):
         calls.append(target)
         return calibrate_amp(**target)
 
-    monkeypatch.setattr("explorer.learning.amp.calibrate_amp", counted)
+    monkeypatch.setattr("explorer.learning.learners.amp.calibrate_amp", counted)
     X, y = np.eye(6), [0, 1] * 3
     epsilon = 1.23456  # nobody asked for it before
     fits = [AMPClassifier(epsilon, random_state=seed).fit(X, y) for seed in (0, 0, 1)]

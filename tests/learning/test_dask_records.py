@@ -18,7 +18,7 @@ from explorer.learning import (
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-from explorer.learning.dask_records import DaskRecords  # noqa: E402, needs dask
+from explorer.learning.records.dask_records import DaskRecords  # noqa: E402, needs dask
 
 CHUNKS = ((300, 1, 199, 400), (4, 2))  # uneven, and columns in two
 

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from explorer.accounting import Gaussian, GaussianLowerBound, calibrate_gaussian
 from explorer.learning import DPFTRLClassifier, DPFTRLRegressor, Logistic, tree_noise_covariance
-from explorer.learning.dp_ftrl import independent_batches, prefix_noise, prefix_variance
+from explorer.learning.learners.dp_ftrl import independent_batches, prefix_noise, prefix_variance
 
 
 @pytest.fixture(scope="module")

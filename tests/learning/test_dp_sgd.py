@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from explorer.accounting import CompositionBound, RenyiBound
 from explorer.learning import DPGDClassifier, DPSGDClassifier, DPSGDRegressor
-from explorer.learning.dp_sgd import poisson_samples
-from explorer.learning.optimizers import SGD, Adam, Momentum
+from explorer.learning.learners.dp_sgd import poisson_samples
+from explorer.learning.learners.optimizers import SGD, Adam, Momentum
 
 NOISELESS = {"epsilon": None, "noise_multiplier": 1e-12}
 

@@ -32,11 +32,11 @@ from explorer.learning import (
     PureObjectivePerturbationRegressor,
     Squared,
 )
-from explorer.learning.descent import clipped_gradient
-from explorer.learning.dp_sgd import _sparse_blocks, _SparseBlock
-from explorer.learning.linear import Problem, Release
+from explorer.learning.learners.descent import clipped_gradient
+from explorer.learning.learners.dp_sgd import _sparse_blocks, _SparseBlock
+from explorer.learning.learners.linear import Problem, Release
 from explorer.learning.losses import losses
-from explorer.learning.records import Block, Records, canonical, records_of, row_norms
+from explorer.learning.records.blocks import Block, Records, canonical, records_of, row_norms
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
@@ -373,7 +373,7 @@ def test_lists_of_a_row_that_differ_in_length_are_refused(columns, values):
 
 def test_empty_rows_take_the_fast_path():
     X = np.where(np.arange(20)[:, None] % 2, [3.0, 4.0], 0.0)
-    with patch("explorer.learning.records._rows", side_effect=AssertionError):
+    with patch("explorer.learning.records.blocks._rows", side_effect=AssertionError):
         np.testing.assert_array_equal(row_norms(sparse.csr_array(X)), 5.0 * (np.arange(20) % 2))
 
 

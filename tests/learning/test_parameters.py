@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 
 import explorer.learning
 from explorer.learning import AMPClassifier, AMPRegressor, DPSGDClassifier
-from explorer.learning.linear import PrivateLearner
+from explorer.learning.learners.linear import PrivateLearner
 
 ESTIMATORS = [
     estimator

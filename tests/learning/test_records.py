@@ -14,8 +14,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from explorer.learning import Logistic, PerturbedObjective, Records
-from explorer.learning.records import row_norms
-from explorer.learning.threads import _AHEAD, ordered_total, own_threads
+from explorer.learning.records.blocks import row_norms
+from explorer.learning.records.threads import _AHEAD, ordered_total, own_threads
 
 
 def design(records):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.app import PAGES, slug
-from explorer.state.bounds import PRESETS, BoundsState
+from explorer.pages.bounds.state import PRESETS, BoundsState
 
 SYMBOLS = {"noise_std": "σ", "l2_reg": "λ", "smoothness": "β", "lipschitz": "L"}
 

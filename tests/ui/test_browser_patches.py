@@ -5,7 +5,7 @@ import panel_material_ui as pmui
 import pytest
 from bokeh.plotting import figure
 
-from explorer.views import compatibility
+from explorer.interface import compatibility
 from tests.hosting.conftest import free_ports
 
 TAKE_BACK = """() => {

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from explorer.state.calibrate import CalibrateState
-from explorer.state.compare import CompareState, run_live
-from explorer.state.composition import CompositionState
-from explorer.state.fit import FitState, run_fit
-from explorer.state.glm import GLM, OTHER, GLMState
-from explorer.state.half_normal import PERTURBATION, HalfNormalState
-from explorer.state.renyi import RenyiState
-from explorer.state.solvers import SolversState, run_race
-from explorer.state.spectrum import SpectrumState
-from explorer.state.worst_case import WORST, WorstCaseState
+from explorer.interface.readouts import rounded
+from explorer.pages.calibrate.state import CalibrateState
+from explorer.pages.compare.state import CompareState, run_live
+from explorer.pages.composition.state import CompositionState
+from explorer.pages.fit.state import FitState, run_fit
+from explorer.pages.glm.state import GLM, OTHER, GLMState
+from explorer.pages.half_normal.state import PERTURBATION, HalfNormalState
+from explorer.pages.renyi.state import RenyiState
+from explorer.pages.solvers.state import SolversState, run_race
+from explorer.pages.spectrum.state import SpectrumState
+from explorer.pages.worst_case.state import WORST, WorstCaseState
 from explorer.uploads import read_csv
-from explorer.views.readouts import rounded
 
 
 def test_half_normal_moves_its_start_with_l2_reg(explorer):

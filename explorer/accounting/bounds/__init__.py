@@ -1,0 +1,1 @@
+"""Privacy bounds of a mechanism, one a file."""

@@ -1,0 +1,362 @@
+"""Algorithm 1 by any bound on its objective: exact objective perturbation followed by the Gaussian of its output step.
+
+With delta_obj a privacy profile of the objective at every real epsilon and t = 2 tau / (lambda sigma_out),
+
+    delta(epsilon) = E delta_obj(epsilon - Z),    Z ~ N(t^2/2, t^2),
+
+for Z is the privacy loss of the output step. Every number here is that expectation from above, in one of two ways.
+
+*By chords*, for any bound. In gamma = e^epsilon a privacy profile is convex and falls. So between two points where a
+bound on it is known it lies below the chord of the two values of the bound, convex or not as the bound itself may be,
+and, more coarsely, below the value at the left one. Over a panel of Z a chord has a mean of Gaussian and exponentially
+tilted Gaussian masses; the error is of second order. Panels are bisected where their error is largest.
+
+*By the density of the sum*, for the losses in closed form. With X ~ N(0, s^2), r^2 = s^2 + t^2 and e = epsilon - r^2/2,
+the density of s^2/2 + |X| + Z at epsilon + v is (2/r) phi((e+v)/r) Phi(s (e+v) / (t r)), a skew normal one, and that of
+max(0, s^2/2 + X) + Z is (1/r) phi((e+v)/r) Phi(s (epsilon+v) / (t r)) besides the mass Phi(-s/2) of Z alone. So both
+profiles need, at start = r^2/2 or 0, the integral over v > 0 of
+
+    (1 - e^-v) phi((e+v)/r) / r  Phi(s (epsilon - start + v) / (t r)).
+
+For e >= 0 the trapezoidal rule in u = log v with step 1/8 has a relative error below 6.3e-14. Proof: let cos 2a = 1/5
+and |Im u| <= a, so that v = |v| e^(i b), |b| <= a. There |1 - e^-v| <= (1 - e^-|v|) / cos a; the Gaussian factor is at
+most its value at c |v|, c^2 = cos 2a <= cos^2 a; and Phi's argument keeps within the angle a of the positive axis,
+where |Phi| <= 1 + int_0^inf e^(-x^2/10) dx / sqrt(2 pi) < 2.12, against at least 1/2 on the axis. As 1 - e^(-v/c) <=
+(1 - e^-v) / c, the modulus has at most 2.12 * 2 / (c^2 cos a) < 27.4 times the integral itself, and the rule's error is
+at most 2 * 27.4 / (e^(16 pi a) - 1) of it (Trefethen & Weideman 2014, Theorem 5.1).
+
+For e < 0 the first profile is E H(epsilon - s^2/2 - |X|; t) by the same rule in log |X|, of relative error below 9e-14.
+With D = r |e| and x for |X|, H is K((D + x)/t), where K(0) = 1/2 - phi(0) m(t), m the Mills ratio, and
+K'(z) = t e^(t^2/2 - t z) Phi(z - t) = t phi(z) m(t - z). On the strip z keeps within the angle a, so |phi(z)| <= phi(0)
+e^(-|z|^2/10); |m(z)| <= m(0) for Re z >= 0, hence |K'| <= t e^(-|z|^2/10) / 2, to which for Re z > t comes
+t e^(t^2/2 - t Re z). If t <= 1, then K(0) >= 0.238 t and K(y) >= (1 - e^(-t y)) / 2 on the axis, and integrating K'
+from 0 to z gives |K(z)| <= K(0) + e^(1/2) (1 - e^(-t |z|)) / cos a + 1.41 t <= 16.5 K(c |z|); if t > 1, |K| is at most
+2.12 + 1.5 and K >= 0.238. With the Gaussian factor of x as before, the modulus has at most 16.5 / c < 37 times the
+integral. For e < 0 the second profile is taken by chords.
+"""
+
+from functools import partial
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+from explorer.accounting.bounds.attained import AttainedLowerBound
+from explorer.accounting.bounds.gaussian import GaussianLowerBound, log_delta
+from explorer.accounting.bounds.hockey_stick import HockeyStickBound
+from explorer.accounting.bounds.kifer import KiferBound
+from explorer.accounting.bounds.refined import RefinedBound, monotone_log_delta
+from explorer.accounting.bounds.renyi import RenyiBound
+from explorer.accounting.bounds.tight import TightBound
+from explorer.accounting.logspace import log_normal_density
+from explorer.accounting.mechanisms import ApproximateMinimaPerturbation
+from explorer.accounting.pld.composition import (
+    CompositionBound,
+    directed_profiles,
+    hockey_stick_plds,
+    profile_plds,
+    refined_plds,
+)
+from explorer.accounting.protocol import ProfileBound
+from explorer.validation import epsilon_array, instance, natural, real
+
+_MARGIN = 1e-12  # relative, in delta: more than all rules and sums here can lose, what they leave out included
+_ROUNDING = 16 * np.finfo(float).eps
+_STEP = 1 / 8
+_SHORTEST, _LONGEST = 1e-7, 45.0  # v in units of its scale; what lies outside weighs less than 1e-13 of the integral
+_HALF_NORMAL = np.exp(np.arange(np.log(1e-14), np.log(10), _STEP))  # in standard deviations
+_LEFT, _LOG_RIGHT = -9.0, 45.0  # in standard deviations of Z; and as the logarithm of what lies beyond
+_FIRST_PANELS, _MOST_PANELS = 64, 20_000  # per epsilon
+_PIECES, _ROUNDS = 16, 40
+_NARROW = 0.5
+_NODES, _WEIGHTS = (x / 2 for x in np.polynomial.legendre.leggauss(6))
+_NODES = _NODES + 0.5
+
+
+def half_normal_sum_log_delta(epsilon, *, sensitivity_ratio, output_ratio):
+    """Log of the profile of s^2/2 + |N(0, s^2)| + N(t^2/2, t^2), from above, at every real epsilon.
+
+    Parameters
+    ----------
+    epsilon : array_like, any shape, finite, nats
+    sensitivity_ratio, output_ratio : floats > 0, s and t
+
+    Returns
+    -------
+    ndarray of epsilon's shape, natural log of delta: the exact one, 1e-12 and rounding errors of the logarithm, at most
+    """
+    s, t, epsilon = sensitivity_ratio, output_ratio, np.asarray(epsilon, float)
+    r = np.hypot(s, t)
+    far, value = epsilon >= r * r / 2, np.empty(epsilon.shape)
+    value[far] = np.log(2) + _log_weighted_tail(epsilon[far], s, t, r * r / 2)
+    if not far.all():
+        value[~far] = _log_half_normal_mean(epsilon[~far] - s * s / 2, s, t)
+    return value[()]
+
+
+def _log_half_normal_mean(epsilon, s, t):
+    """Log of E H(epsilon - |X|; t), X ~ N(0, s^2), from above, for epsilon <= t^2/2, by the rule in log |X|."""
+    x = _HALF_NORMAL
+    log_h = log_delta(epsilon[..., None] - s * x, sensitivity_ratio=t)
+    weight = x * np.exp(-np.square(x) / 2) * _STEP * np.sqrt(2 / np.pi)
+    peak = log_h[..., -1]  # H falls with epsilon
+    return np.minimum(peak + np.log((np.exp(log_h - peak[..., None]) * weight).sum(axis=-1)) + _MARGIN, 0)
+
+
+def rectified_normal_sum_log_delta(epsilon, *, sensitivity_ratio, output_ratio):
+    """Log of the profile of max(0, N(s^2/2, s^2)) + N(t^2/2, t^2), from above, for epsilon >= (s^2 + t^2) / 2.
+
+    Parameters and returns as for `half_normal_sum_log_delta`.
+    """
+    alone = log_ndtr(-sensitivity_ratio / 2) + log_delta(epsilon, sensitivity_ratio=output_ratio)
+    return np.logaddexp(alone, _log_weighted_tail(epsilon, sensitivity_ratio, output_ratio, 0.0))
+
+
+def _log_weighted_tail(epsilon, s, t, start):
+    """Log of the integral of the module's docstring, from above; v counts in units of the scale r / max(1, e/r)."""
+    r = np.hypot(s, t)
+    with np.errstate(over="ignore"):
+        e = np.asarray(epsilon, float)[..., None] / r - r / 2
+    fall = np.clip(e, 1, 1e300)
+    scale = np.maximum(r / fall, 1e-200)  # (1 - e^-x)/x is at 1e-200 what it is at 0
+    first = np.log(_SHORTEST) - np.log(max(1, r)) / 2  # where v is long, 1 - e^-v is linear below 1 only
+    v = np.exp(np.arange(first, np.log(_LONGEST), _STEP))
+    with np.errstate(over="ignore", under="ignore"):
+        gain = -np.expm1(-scale * v) / scale * np.exp(-v * (np.minimum(e, fall) / fall) - np.square(v / fall) / 2)
+        mass = ndtr(s / t * (np.maximum(e + (r / 2 - start / r), 0) + v / fall))
+        total = np.log(_STEP * (v * gain * mass).sum(axis=-1))
+    peak = log_normal_density(e) * (1 - _ROUNDING)  # e carries a few rounding errors
+    return (peak + np.log(r) - 2 * np.log(fall))[..., 0] + total + _MARGIN
+
+
+def chord_log_delta(profile, epsilon, *, output_ratio, accuracy, enough=-np.inf):
+    """Log of E delta_obj(epsilon - Z), Z ~ N(t^2/2, t^2), from above, by chords (module docstring).
+
+    Where the panels end is a matter of tightness alone. They are divided until an estimate of what they add, for each
+    the square of the change in log delta over twelve, is `accuracy` in all, or there are 20 000 of them.
+
+    Parameters
+    ----------
+    profile : callable, elementwise on float arrays, log of an upper bound on a privacy profile at every real epsilon
+    epsilon : ndarray (n,), finite, nats
+    output_ratio : float > 0, t
+    accuracy : float > 0, relative, in delta
+    enough : array_like that broadcasts to epsilon; what is at most this is not improved on
+
+    Returns
+    -------
+    ndarray (n,), natural log of delta
+    """
+    t = output_ratio
+    centre, owner = epsilon - t * t / 2, np.arange(epsilon.size)
+    far = np.sqrt(2 * (_LOG_RIGHT - np.clip(profile(centre), -1e12, 0)))  # the mean is at least delta_obj(centre) / 2
+    ends = np.stack([np.full(epsilon.shape, _LEFT), far])
+    values = profile(centre - t * ends)
+    # to the right of all panels delta is at most 1, to their left at most what it is there
+    tails = np.logaddexp(log_ndtr(_LEFT) + values[0], log_ndtr(-far))
+    split, pieces = np.concatenate([ends, values]), _FIRST_PANELS
+    done, owners = np.empty((6, 0)), np.empty(0, int)
+    for _ in range(_ROUNDS):
+        new, owner = _divide(split[:4], owner, pieces, lambda y, k: profile(centre[k] - t * y))
+        done, owners = np.concatenate([done, _with_mean(new, t)], axis=1), np.concatenate([owners, owner])
+        total = _log_sum_by(owners, done[4], tails)
+        count = np.bincount(owners, minlength=epsilon.size)
+        short = _log_sum_by(owners, done[5], np.full_like(total, -np.inf)) > total + np.log(accuracy)
+        short &= (total + _MARGIN > enough) & (count < _MOST_PANELS)
+        share = (total + np.log(accuracy / np.maximum(count, _FIRST_PANELS)))[owners]
+        chosen = short[owners] & (done[5] > share) & (done[1] - done[0] > 1e-14 * np.abs(done[1]))
+        if not chosen.any():
+            break
+        split, owner = done[:, chosen], owners[chosen]
+        # the error of n parts is 1/n^2 of the whole's, in all
+        pieces = np.exp(np.minimum((split[5] - share[chosen]) / 3, 9))
+        pieces = np.clip(pieces, 2, np.clip(_MOST_PANELS / count, 2, _PIECES)[owner])
+        done, owners = done[:, ~chosen], owners[~chosen]
+    return np.minimum(total * (1 - _ROUNDING) + _MARGIN, 0)
+
+
+def _divide(panels, owner, pieces, value):
+    """Panels (rows left, right, log delta at either end) in `pieces` equal parts each, and the owner of each part."""
+    pieces = np.broadcast_to(np.ceil(pieces).astype(int), owner.shape)
+    last = np.cumsum(pieces) - 1
+    left, right, low, _ = np.repeat(panels, pieces, axis=1)
+    owner, number = np.repeat(owner, pieces), np.arange(left.size) - np.repeat(last + 1 - pieces, pieces)
+    inner = number > 0
+    left = left + (right - left) * number / np.repeat(pieces, pieces)
+    low[inner] = value(left[inner], owner[inner])
+    ends = [np.append(x[1:], 0.0) for x in (left, low)]
+    for end, of_panel in zip(ends, panels[[1, 3]], strict=True):
+        end[last] = of_panel
+    return np.stack([left, ends[0], low, ends[1]]), owner
+
+
+def _with_mean(panels, t):
+    """Rows left, right (in standard deviations of Z), log delta at either; added: log of the mean, and of its excess.
+
+    On a narrow panel the Gaussian times the chord is integrated by a six-point Gauss rule, whose error there is below
+    1e-15: the integrand is known, entire and nearly constant. A wide one has the larger delta throughout.
+    """
+    left, right, low, high = panels
+    low, width = np.minimum(low, high), right - left
+    far = np.maximum(left, -right)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        drop = np.where(low < high, high - low, 0.0)
+        y = width * _NODES[:, None]
+        tilt = max(t, 1e-200)
+        share = np.expm1(-tilt * y) / np.expm1(-tilt * width)  # of the right end, linear in e^(-t y)
+        chord = share + np.exp(-drop) * (1 - share)
+        mean = _WEIGHTS @ (chord * np.exp(-y * (left + y / 2)))
+        log_mean = log_normal_density(left) + np.log(width * mean)
+        narrow = width * (1 + np.maximum(np.abs(left), np.abs(right)) + t) <= _NARROW
+        log_mean = high + np.where(narrow, log_mean, log_ndtr(-far))
+        excess = log_mean + np.where(narrow, np.minimum(2 * np.log(drop) - np.log(12), 0), 0)
+    return np.stack([left, right, low, high, log_mean, excess])
+
+
+def _log_sum_by(owner, log_value, start):
+    """Log of start plus the sum of each owner's values, all given by their logarithms."""
+    peak = start.copy()
+    np.maximum.at(peak, owner, log_value)
+    peak = np.where(np.isfinite(peak), peak, 0)
+    with np.errstate(under="ignore", divide="ignore"):
+        weight = np.bincount(owner, np.exp(log_value - peak[owner]), minlength=start.size)
+        return peak + np.log(weight + np.exp(start - peak))
+
+
+def _hockey_stick(proof, epsilon, t, accuracy):
+    s, shift = proof.mechanism.sensitivity_ratio, np.log1p(-proof.mechanism.curvature_ratio)
+    return half_normal_sum_log_delta(epsilon + shift, sensitivity_ratio=s, output_ratio=t)
+
+
+def _refined(proof, epsilon, t, accuracy):
+    s, shift = proof.mechanism.sensitivity_ratio, np.log1p(proof.mechanism.curvature_ratio)
+    r = np.hypot(s, t)
+    remove = log_delta(epsilon - shift, sensitivity_ratio=r)
+    add = half_normal_sum_log_delta(epsilon, sensitivity_ratio=s, output_ratio=t)
+    if not proof.mechanism.monotone_loss:
+        return np.maximum(remove, add)
+    far = epsilon >= r * r / 2
+    add[far] = rectified_normal_sum_log_delta(epsilon[far], sensitivity_ratio=s, output_ratio=t)
+    if not far.all():
+        near = {"output_ratio": t, "accuracy": accuracy, "enough": remove[~far]}
+        chords = chord_log_delta(partial(monotone_log_delta, sensitivity_ratio=s), epsilon[~far], **near)
+        add[~far] = np.minimum(add[~far], chords)
+    return np.maximum(remove, add)
+
+
+def _tight(proof, epsilon, t, accuracy):
+    # far out in the tail there are too few chords; the refined bound holds too, and is never below the tight one
+    return np.minimum(_any_bound(proof, epsilon, t, accuracy), _refined(proof, epsilon, t, accuracy))
+
+
+def _any_bound(proof, epsilon, t, accuracy):
+    add, remove = directed_profiles(proof)
+    composed = partial(chord_log_delta, epsilon=epsilon, output_ratio=t, accuracy=accuracy)
+    larger = composed(remove)  # nearly always: it has the curvature term
+    return larger if remove is add else np.maximum(composed(add, enough=larger), larger)
+
+
+# by exact type: a subclass may have another profile
+_COMPOSED = {HockeyStickBound: _hockey_stick, RefinedBound: _refined, TightBound: _tight}
+_LOSSES = {HockeyStickBound: hockey_stick_plds, RefinedBound: refined_plds}
+
+
+class AMPBound(ProfileBound):
+    """The privacy of Algorithm 1 by any bound on its objective: delta(epsilon) = E delta_obj(epsilon - Z).
+
+    Z ~ N(t^2/2, t^2) is the privacy loss of the output step, t = 2 tau / (lambda sigma_out). The number reported is
+    never below that mean: for `HockeyStickBound` and `RefinedBound` it exceeds it by a relative 1e-12 in delta (where
+    epsilon, without the curvature term, is below (s^2 + t^2)/2, by `accuracy`), for other bounds by `accuracy`. See
+    this module's docstring.
+
+    Parameters
+    ----------
+    mechanism : ApproximateMinimaPerturbation
+    bound : callable, ObjectivePerturbation to PrivacyBound: a guarantee at epsilon >= 0 in both directions, or, where
+        it has `log_delta_add` and `log_delta_remove`, one for each direction at every real epsilon
+    uses : int >= 1, how often Algorithm 1 runs on the same data, once per class in one-vs-rest; from 2 on this is
+        `CompositionBound` with the losses of `bound`
+    accuracy : float inside (0, 1), relative, in delta; aimed at by the chords, guaranteed by nothing but their number
+
+    Raises
+    ------
+    What `bound` raises, such as BoundNotApplicable (a ValueError); TypeError for another mechanism; ValueError for a
+    lower bound, uses or accuracy out of range.
+
+    References: Redberg, Koskela, Wang 2023, Algorithm 1; Zhu, Dong, Wang 2022, Theorem 10.
+    """
+
+    def __init__(self, mechanism, *, bound=HockeyStickBound, uses=1, accuracy=1e-6):
+        self.mechanism = instance("mechanism", mechanism, ApproximateMinimaPerturbation)
+        self.uses = natural("uses", uses)
+        self.accuracy = real("accuracy", accuracy, rule="inside (0, 1)", valid=lambda x: (x > 0) & (x < 1))
+        self.objective_bound = _guarantee("bound", bound)(mechanism.objective)
+        self._output_ratio = mechanism.output_step.sensitivity_ratio
+        kind = type(self.objective_bound)
+        self._single = _COMPOSED.get(kind, _any_bound)
+        losses = _LOSSES[kind] if bound is kind and kind in _LOSSES else partial(profile_plds, bound=bound)
+        self._several = None if self.uses == 1 else CompositionBound(mechanism, uses=self.uses, losses=losses)
+
+    def log_delta(self, epsilon):
+        """Log of delta(epsilon), from above, of epsilon's shape; epsilon array_like in nats, any real number."""
+        if self._several is not None:
+            return self._several.log_delta(epsilon)
+        epsilon = epsilon_array(epsilon)
+        value = np.where(epsilon > 0, -np.inf, 0.0)
+        finite = np.isfinite(epsilon)
+        if finite.any():
+            composed = self._single(self.objective_bound, epsilon[finite], self._output_ratio, self.accuracy)
+            value[finite] = np.minimum(composed, 0)
+        return value[()]
+
+    def epsilon(self, delta):
+        """Smallest epsilon >= 0 (nats) at which the bound grants delta, of delta's shape."""
+        return super().epsilon(delta) if self._several is None else self._several.epsilon(delta)
+
+
+def _guarantee(name, bound):
+    """`bound`, unless it is one of the lower bounds."""
+    if bound in (GaussianLowerBound, AttainedLowerBound):
+        raise ValueError(
+            f"{name} must be an upper bound: got {name}={bound.__name__}, a lower bound, which guarantees nothing"
+        )
+    return bound
+
+
+_ON_OBJECTIVE = {
+    "hockey_stick": HockeyStickBound,
+    "refined": RefinedBound,
+    "tight": TightBound,
+    "kifer": KiferBound,
+}
+
+
+def amp_accountant(accountant, *, name="accountant"):
+    """The callable, ApproximateMinimaPerturbation to PrivacyBound, that `accountant` names.
+
+    Parameters
+    ----------
+    accountant : "renyi" (the paper's choice), "hockey_stick", "refined", "tight" or "kifer"; or the class of one of
+        these bounds, which for all but RenyiBound is wrapped in `AMPBound`; or any other callable, which is returned as
+        it is. For a bound of your own on ObjectivePerturbation: functools.partial(AMPBound, bound=...)
+    name : str, the parameter's name as the caller knows it
+
+    Raises
+    ------
+    ValueError for another name, and for a lower bound; TypeError for what is neither a name nor callable.
+
+    Examples
+    --------
+    >>> amp_accountant("renyi").__name__
+    'RenyiBound'
+    """
+    if isinstance(accountant, str):
+        names = {"renyi": RenyiBound, **_ON_OBJECTIVE}
+        if accountant not in names:
+            raise ValueError(f"{name} must be a bound or one of {sorted(names)}: got {name}={accountant!r}")
+        accountant = names[accountant]
+    if not callable(accountant):
+        raise TypeError(f"{name} must be a name or callable: got {name}={accountant!r}")
+    if accountant in _ON_OBJECTIVE.values():
+        loose = {"accuracy": 1e-4} if accountant is TightBound else {}  # about its own tolerance
+        return partial(AMPBound, bound=accountant, **loose)
+    return _guarantee(name, accountant)

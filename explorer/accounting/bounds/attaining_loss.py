@@ -1,0 +1,283 @@
+"""The loss that leaks what `AttainedLowerBound` reports: its map of the noise, its densities and its whole profile.
+
+With one record, one dimension and an empty Z, the noise b makes theta = -b / lambda, and with the record the same theta
+comes from the noise T(b) = b + h(b), where h(b) = -f'(theta) (`explorer.accounting.bounds.refined`). A map with |h| <=
+L and 0 <= h' <= beta / lambda is thus a loss, f'(theta) = -h(-lambda theta), and the other way round. The maps that
+attain the lower bound are piecewise linear, so their losses are piecewise quadratic: linear where h is constant, of
+curvature beta where h climbs at full speed. Huber's loss is the one whose h climbs once, from -L to L.
+
+The profile of such a map is a sum of differences of normal tails, over the parts of its pieces on which the privacy
+loss exceeds epsilon; their ends solve a quadratic equation.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from explorer.accounting.bounds.attained import best_ramp, earned, earned_beyond, staircases
+from explorer.accounting.bounds.refined import dual_log_delta
+from explorer.accounting.bounds.tight import add_plans
+from explorer.accounting.logspace import log1mexp, log_normal_density
+from explorer.accounting.mechanisms import ObjectivePerturbation
+from explorer.accounting.protocol import ProfileBound
+from explorer.validation import epsilon_array, instance, positive, real_array
+
+DIRECTIONS = ("add", "remove")
+_SLACK = 1e-9  # relative, what rounding may add to a slope
+_TOGETHER = 1e-13  # of the farthest knot: two that are closer are one
+_EQUAL = 1e-9  # in log delta
+_FARTHEST = 1e100  # epsilon beyond which nothing is computed, nor leaked
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRecordLoss(ProfileBound):
+    """A convex loss of one record in one dimension, piecewise quadratic, by the map T = id + h that it makes of the
+    noise; and, as a `PrivacyBound`, what it leaks: exact, a lower bound for the mechanism.
+
+    Parameters
+    ----------
+    mechanism : ObjectivePerturbation, within whose constants the loss must be
+    knots : sequence of floats, increasing, at least one: values of the noise b between which h is linear, beyond which
+        it is constant
+    shifts : sequence of as many floats, h there: non-decreasing, |h| <= lipschitz, of slope <= smoothness / l2_reg,
+        and of one sign if the mechanism's losses are monotone
+
+    Raises
+    ------
+    TypeError for another mechanism; ValueError if knots or shifts break a rule.
+    """
+
+    mechanism: ObjectivePerturbation
+    knots: tuple
+    shifts: tuple
+
+    def __post_init__(self):
+        mechanism = instance("mechanism", self.mechanism, ObjectivePerturbation)
+        knots, shifts = (np.atleast_1d(real_array(name, getattr(self, name))) for name in ("knots", "shifts"))
+        step, climb = np.diff(knots), np.diff(shifts)
+        slack = _SLACK * step * mechanism.curvature_ratio + 1e-14 * np.abs(shifts).max(initial=0)
+        if knots.ndim > 1 or knots.size == 0 or knots.shape != shifts.shape or not (step > 0).all():
+            raise ValueError(f"knots must increase, one for each of shifts: got knots={self.knots!r}")
+        if not ((climb >= 0) & (climb <= mechanism.curvature_ratio * step + slack)).all():
+            raise ValueError(
+                f"shifts must rise with a slope of at most smoothness / l2_reg = {mechanism.curvature_ratio:g}: "
+                f"got shifts={self.shifts!r}"
+            )
+        if not (np.abs(shifts) <= mechanism.lipschitz * (1 + _SLACK)).all():
+            raise ValueError(f"shifts must be within lipschitz={mechanism.lipschitz:g}: got shifts={self.shifts!r}")
+        if mechanism.monotone_loss and shifts.min() < 0 < shifts.max():
+            raise ValueError(f"shifts must have one sign for a monotone loss: got shifts={self.shifts!r}")
+        object.__setattr__(self, "knots", tuple(knots.tolist()))
+        object.__setattr__(self, "shifts", tuple(shifts.tolist()))
+
+    def shift(self, noise):
+        """h(b), of the shape of `noise`: with the record, b + h(b) makes the theta that b makes without it."""
+        return np.interp(real_array("noise", noise), self.knots, self.shifts)
+
+    def shift_slope(self, noise):
+        """h'(b), of the shape of `noise`; at a knot that to the right."""
+        piece = np.searchsorted(self.knots, real_array("noise", noise), side="right")
+        return np.concatenate([[0.0], np.diff(self.shifts) / np.diff(self.knots), [0.0]])[piece]
+
+    def value(self, theta):
+        """f(theta), 0 at 0, of theta's shape: the integral of h from 0 to b = -lambda theta, over lambda."""
+        noise = -self.mechanism.l2_reg * real_array("theta", theta)
+        return (self._integral(noise) - self._integral(0.0)) / self.mechanism.l2_reg
+
+    def derivative(self, theta):
+        """f'(theta) = -h(-lambda theta), of theta's shape."""
+        return -self.shift(-self.mechanism.l2_reg * real_array("theta", theta))
+
+    def second_derivative(self, theta):
+        """f''(theta) = lambda h'(-lambda theta), of theta's shape; at a kink that to the left."""
+        return self.mechanism.l2_reg * self.shift_slope(-self.mechanism.l2_reg * real_array("theta", theta))
+
+    def log_density_without(self, noise):
+        """Log of the density, without the record, of the theta that the noise b makes, as a density in b."""
+        sigma = self.mechanism.noise_std
+        return log_normal_density(real_array("noise", noise) / sigma) - np.log(sigma)
+
+    def log_density_with(self, noise):
+        """Log of the density of the same theta with the record: that of the noise at T(b), times T'(b)."""
+        return self.log_density_without(noise + self.shift(noise)) + np.log1p(self.shift_slope(noise))
+
+    def privacy_loss_add(self, noise):
+        """log p(theta|Z) / p(theta|Z'), Z' having the record, of the theta that b makes without it, nats."""
+        return -self.privacy_loss_remove(noise)
+
+    def privacy_loss_remove(self, noise):
+        """log p(theta|Z') / p(theta|Z) of the theta that the noise b makes on Z, nats; of the shape of `noise`."""
+        sigma = self.mechanism.noise_std
+        u, h = real_array("noise", noise) / sigma, self.shift(noise) / sigma
+        return np.log1p(self.shift_slope(noise)) - h * (u + h / 2)
+
+    def log_delta_add(self, epsilon):
+        """Log delta of M(Z) from M(Z'), of epsilon's shape; any real epsilon, nats."""
+        return self._profile(epsilon, self._map(), self._inverse())
+
+    def log_delta_remove(self, epsilon):
+        """Log delta of M(Z') from M(Z), of epsilon's shape; any real epsilon, nats."""
+        return self._profile(epsilon, self._inverse(), self._map())
+
+    def log_delta(self, epsilon):
+        """Log delta, of epsilon's shape: the larger of both directions, at any real epsilon (nats)."""
+        return np.maximum(self.log_delta_add(epsilon), self.log_delta_remove(epsilon))
+
+    def _profile(self, epsilon, own, other):
+        epsilon = epsilon_array(epsilon)
+        flat = np.clip(epsilon, -_FARTHEST, _FARTHEST).ravel()
+        value = np.empty(flat.shape)
+        negative = flat < 0
+        value[~negative] = _log_leak(flat[~negative], *own)
+        value[negative] = dual_log_delta(flat[negative], _log_leak(-flat[negative], *other))
+        return np.minimum(value, 0.0).reshape(epsilon.shape)[()]
+
+    def _map(self):
+        """Knots and shifts of T in units of sigma."""
+        return np.array(self.knots) / self.mechanism.noise_std, np.array(self.shifts) / self.mechanism.noise_std
+
+    def _inverse(self):
+        """Knots and shifts of T^-1 in units of sigma: at u + h the shift is -h."""
+        knots, shifts = self._map()
+        return knots + shifts, -shifts
+
+    def _integral(self, noise):
+        """The integral of h from the first knot to `noise`."""
+        knots, shifts = np.array(self.knots), np.array(self.shifts)
+        area = np.concatenate([[0.0], np.cumsum(np.diff(knots) * (shifts[:-1] + shifts[1:]) / 2)])
+        start = np.clip(np.searchsorted(knots, noise, side="right") - 1, 0, None)
+        return area[start] + (noise - knots[start]) * (shifts[start] + self.shift(noise)) / 2
+
+
+def attaining_loss(mechanism, *, epsilon, direction):
+    """The loss that leaks what `AttainedLowerBound` reports for the direction at this epsilon.
+
+    It is the best, by its own exact profile, of the losses that the lower bound is made of: for "add" the linear one
+    and at most two plans of `explorer.accounting.bounds.tight`, of which one is the supremum; for "remove" the linear
+    one, one ramp, and staircases, see `explorer.accounting.bounds.attained`. Of equals the simplest is taken. Its
+    mirror image leaks as much. Where log delta is far below -10^4, floats can no longer tell the knots apart, and it
+    may leak less.
+
+    Parameters
+    ----------
+    mechanism : ObjectivePerturbation, with any l2_reg > 0
+    epsilon : float > 0, nats
+    direction : "add" or "remove"
+
+    Returns
+    -------
+    OneRecordLoss
+
+    Raises
+    ------
+    TypeError for another mechanism; ValueError for another epsilon or direction.
+    """
+    mechanism = instance("mechanism", mechanism, ObjectivePerturbation)
+    epsilon = np.array([positive("epsilon", epsilon)])
+    if direction not in DIRECTIONS:
+        raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}: got direction={direction!r}")
+    s, kappa = mechanism.sensitivity_ratio, mechanism.curvature_ratio
+    maps, profile = {"add": (_add_maps, "log_delta_add"), "remove": (_remove_maps, "log_delta_remove")}[direction]
+    with np.errstate(all="ignore"):
+        found = [_loss(mechanism, *each) for each in maps(epsilon, s, kappa, monotone=mechanism.monotone_loss)]
+    leaks = np.array([getattr(loss, profile)(epsilon[0]) for loss in found])
+    return found[int(np.argmax(leaks >= leaks.max() - _EQUAL))]
+
+
+def linear_loss(mechanism, *, direction):
+    """The linear loss, of slope lipschitz: objective perturbation with it is the Gaussian mechanism.
+
+    Its sign is that of the linear part of the `attaining_loss`; parameters, returns and errors as there.
+    """
+    sign = {"add": 1.0, "remove": -1.0}
+    if direction not in sign:
+        raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}: got direction={direction!r}")
+    return OneRecordLoss(mechanism=mechanism, knots=(0.0,), shifts=(sign[direction] * mechanism.lipschitz,))
+
+
+def _add_maps(epsilon, s, kappa, *, monotone):
+    """Knots and shifts, in units of sigma, of the candidates for "add"; epsilon of shape (1,)."""
+    yield np.zeros(1), np.full(1, s)
+    if monotone:
+        return
+    for zero, (_, h1, _), (_, h2, _) in add_plans(epsilon, sensitivity_ratio=s, curvature_ratio=kappa):
+        yield np.concatenate([zero - h1 / kappa, zero + h2 / kappa]), np.concatenate([-h1, h2])
+
+
+def _remove_maps(epsilon, s, kappa, *, monotone):
+    """Knots and shifts, in units of sigma, of the candidates for "remove"; epsilon of shape (1,)."""
+    yield np.zeros(1), np.full(1, -s)
+    ratios = {"sensitivity_ratio": s, "curvature_ratio": kappa}
+    speed = kappa / (1 + kappa)
+    _, p, r2 = best_ramp(epsilon, **ratios, lowest=0.0 if monotone else -s)
+    yield _inverse_map(np.concatenate([p, p + (s - r2) / speed]), np.concatenate([np.full(1, s), r2]))
+    if epsilon[0] >= np.log1p(kappa):
+        for begin, end, level in zip(*(each[..., 0] for each in staircases(epsilon, **ratios)), strict=True):
+            knots = np.stack([begin, end], axis=1).ravel()
+            yield _inverse_map(np.maximum.accumulate(knots), np.repeat(level, 2)[1:-1])
+
+
+def _inverse_map(knots, shifts):
+    return knots + shifts, -shifts
+
+
+def _loss(mechanism, knots, shifts):
+    """OneRecordLoss of a map in units of sigma, rounding mended: of knots that coincide the last one is kept, and none
+    climbs faster than allowed."""
+    knots, shifts, limit = mechanism.noise_std * knots, mechanism.noise_std * shifts, mechanism.lipschitz
+    apart = np.append(np.diff(knots) > _TOGETHER * np.abs(knots).max(), True)
+    knots, shifts = knots[apart], np.clip(shifts[apart], -limit, limit)
+    steps = np.clip(np.diff(shifts), 0, mechanism.curvature_ratio * np.diff(knots))
+    shifts = np.minimum(np.cumsum(np.concatenate([shifts[:1], steps])), limit)
+    return OneRecordLoss(mechanism=mechanism, knots=tuple(knots), shifts=tuple(shifts))
+
+
+def _log_leak(epsilon, knots, shifts):
+    """Log of the integral of [phi(u) - gamma phi(u+h)(1+h')]_+, h piecewise linear; for 1-d epsilon >= 0."""
+    middle = np.interp(0.0, knots, shifts)
+    right, left = knots > 0, knots < 0
+    halves = [
+        (np.append(0.0, knots[right]), np.append(middle, shifts[right])),
+        (np.append(0.0, -knots[left][::-1]), np.append(-middle, -shifts[left][::-1])),  # the mirror image
+    ]
+    with np.errstate(all="ignore"):
+        return np.logaddexp(*(_log_half_leak(epsilon[:, None], *half) for half in halves))
+
+
+def _log_half_leak(epsilon, knots, shifts):
+    """`_log_leak` over [knots[0], infinity), knots[0] = 0, for epsilon of shape (n, 1).
+
+    On a piece, t beyond its knot y, the privacy loss less epsilon is the quadratic a t^2 + b t + c.
+    """
+    y, h, last = knots[:-1], shifts[:-1], shifts[-1]
+    m, length = np.diff(shifts) / np.diff(knots), np.diff(knots)
+    a, b = m * (1 + m / 2), h + m * (y + h)
+    c = h * (y + h / 2) - epsilon - np.log1p(m)
+    discriminant = b * b - 4 * a * c
+    q = -(b + np.copysign(np.sqrt(np.maximum(discriminant, 0)), b)) / 2
+    roots = np.sort([q / a, c / q], axis=0)
+    inner, outer = (np.clip(root, 0, length) for root in roots)
+    inside = (np.where((a < 0) & (discriminant > 0), inner, 0), np.where((a < 0) & (discriminant > 0), outer, 0))
+    before = (0.0, np.where(a >= 0, np.where(discriminant > 0, inner, length), 0))
+    after = (np.where((a >= 0) & (discriminant > 0), outer, length), length)
+    parts = [_log_gain(epsilon, y + t0, y + t1, h + m * t0, h + m * t1) for t0, t1 in (inside, before, after)]
+    onset = epsilon / last - last / 2
+    beyond = earned_beyond(epsilon, np.maximum(onset, knots[-1]), last)
+    until = _log_gain(epsilon, knots[-1], onset, last, last)
+    tail = np.where(last > 0, beyond, np.where(last < 0, until, -np.inf))
+    return np.logaddexp.reduce(np.concatenate([*parts, tail], axis=1), axis=1)
+
+
+def _log_gain(epsilon, y0, y1, h0, h1):
+    """`earned`; where the shifted interval lies to the left, whose tails would cancel, the two intervals' masses."""
+    own, other = _log_mass(y0, y1), _log_mass(y0 + h0, y1 + h1)
+    masses = own + log1mexp(np.minimum(epsilon + other - own, 0))
+    left = (y0 + h0 < -1) & (y1 > y0)
+    return np.where(left, np.where(np.isnan(masses), -np.inf, masses), earned(epsilon, y0, y1, h0, h1))
+
+
+def _log_mass(low, high):
+    """log(Phi(high) - Phi(low)) from the nearer tail."""
+    low, high = np.where(low + high < 0, -high, low), np.where(low + high < 0, -low, high)
+    return log_ndtr(-low) + log1mexp(np.minimum(log_ndtr(-high) - log_ndtr(-low), 0))

@@ -1,0 +1,50 @@
+"""The paper's hockey-stick bound, in its corrected form."""
+
+import numpy as np
+
+from explorer.accounting.bounds.gaussian import half_normal_log_delta
+from explorer.accounting.mechanisms import ObjectivePerturbation
+from explorer.accounting.protocol import BoundNotApplicable, ProfileBound
+from explorer.validation import epsilon_array, instance
+
+
+class HockeyStickBound(ProfileBound):
+    """Approximate DP of objective perturbation through its dominating privacy loss, for l2_reg > smoothness.
+
+    With kappa = beta / lambda and s = L / sigma the loss is dominated by -log(1 - kappa) + s^2/2 + |N(0, s^2)|, so
+    delta(epsilon) is the half-normal mechanism's at epsilon + log(1 - kappa): with e = epsilon + log(1-kappa) - s^2/2,
+
+        2 H(epsilon + log(1 - kappa); s)              where e >= 0
+        1 - e^e (1 - 2 H(s^2/2; s))                   where e < 0
+
+    The theorem as printed *adds* -log(1 - kappa) to epsilon where its proof subtracts it, and has e^(L^2/sigma^2) for
+    e^(L^2/(2 sigma^2)) in the second case; read literally it falls below the Gaussian lower bound.
+
+    Parameters
+    ----------
+    mechanism : ObjectivePerturbation
+
+    Raises
+    ------
+    BoundNotApplicable (a ValueError) if l2_reg <= smoothness; TypeError for another mechanism.
+
+    References: Redberg, Koskela, Wang 2023, hockey-stick theorem (corrected).
+    """
+
+    def __init__(self, mechanism):
+        self.mechanism = instance("mechanism", mechanism, ObjectivePerturbation)
+        require_strong_convexity(mechanism)
+
+    def log_delta(self, epsilon):
+        """Log of the profile above, of epsilon's shape; epsilon array_like in nats, any real number."""
+        shifted = epsilon_array(epsilon) + np.log1p(-self.mechanism.curvature_ratio)
+        return half_normal_log_delta(shifted, sensitivity_ratio=self.mechanism.sensitivity_ratio)
+
+
+def require_strong_convexity(mechanism):
+    """Raise BoundNotApplicable unless l2_reg > smoothness, the condition under which log(1 - beta/lambda) exists."""
+    if not mechanism.smoothness < mechanism.l2_reg or mechanism.curvature_ratio >= 1:
+        raise BoundNotApplicable(
+            "l2_reg must exceed smoothness for this bound: "
+            f"got l2_reg={mechanism.l2_reg!r}, smoothness={mechanism.smoothness!r}"
+        )

@@ -1,0 +1,1 @@
+"""Privacy loss distributions: discretised, convolved, composed; answers are intervals."""

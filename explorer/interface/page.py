@@ -1,0 +1,123 @@
+"""What every page is: plain words and the formula, controls beside a plot, and the numbers that matter below it."""
+
+import panel as pn
+import panel_material_ui as pmui
+import param
+
+from explorer.interface.exports import export_buttons
+from explorer.interface.plotting import keep_sizes, set_projector
+from explorer.interface.readouts import Readouts
+
+
+class PageView(pn.viewable.Viewer):
+    """Base of the pages; a subclass sets its state, makes its plot, gives its introduction and calls `arrange` in
+    `__panel__`.
+
+    Attributes
+    ----------
+    question : str, what the page answers, in plain words
+    introduction : str, Markdown with $$display$$ formulas
+    state_type : class of PageState that it draws
+    state : PageState
+    words : the introduction as a pane
+    plot : Bokeh figure
+    pane : the plot as a pane
+    plots, panes : tuples of all figures and their panes, `plot` and `pane` first
+    readouts : Readouts
+    """
+
+    question = introduction = ""
+    state_type = None
+
+    def __init__(self, plot, *further, **params):
+        super().__init__(**params)
+        self.plot, self.plots = plot, (plot, *further)
+        self.panes = tuple(pn.pane.Bokeh(each, sizing_mode="stretch_width") for each in self.plots)
+        self.pane = self.panes[0]
+        self.words = pn.pane.Markdown(self.introduction, sizing_mode="stretch_width", max_width=1200)
+        self.readouts = Readouts(name=f"{plot.name}_readouts")
+        for each in self.plots:
+            keep_sizes(each)
+        self.set_projector(False)
+
+    def set_projector(self, on):
+        """Draw for the last row of a lecture room, or for a desk."""
+        for pane in (self.words, self.readouts):
+            pane.styles = {"font-size": "22px" if on else "16px"}
+        for plot in self.plots:
+            set_projector(plot, on, height=480 if plot is self.plot else 320)
+
+    def preset_buttons(self):
+        """A button for each preset of the state; its tooltip shows the values."""
+        return pmui.FlexBox(
+            *(
+                pmui.Button(
+                    label=name,
+                    variant="outlined",
+                    size="small",
+                    description=f"{name}: "
+                    + ", ".join(f"{_called(self.state, k)} = {_shown(v)}" for k, v in values.items()),
+                    on_click=lambda _, name=name: self.state.apply_preset(name),
+                )
+                for name, values in self.state.presets.items()
+            )
+        )
+
+    def arrange(self, controls, *below, picture=None):
+        """The whole page, in two columns.
+
+        Parameters
+        ----------
+        controls : Panel object, left
+        below : Panel objects between the plot and the readouts, right
+        picture : Panel object in place of the plot, with what saves its plots as pictures; None for the plot itself
+        """
+        tools = export_buttons(self.state, *(self.plots if picture is None else ()), name=self.plot.name)
+        picture = pmui.Column(
+            self.pane if picture is None else picture, *below, self.readouts, tools, sizing_mode="stretch_width"
+        )
+        return pmui.Column(self.words, columns(controls, picture), sizing_mode="stretch_width")
+
+
+def columns(controls, picture):
+    """Controls left and what they move right; on a narrow screen one below the other."""
+    return pmui.Grid(
+        pmui.Grid(controls, size={"xs": 12, "md": 4, "xl": 3}),
+        pmui.Grid(picture, size={"xs": 12, "md": 8, "xl": 9}),
+        container=True,
+        spacing=3,
+        sizing_mode="stretch_width",
+    )
+
+
+def symbol(state, name):
+    """The Greek letter or first word of a parameter's label."""
+    return state.param[name].label.split()[0]
+
+
+def _called(state, name):
+    """The symbol of a number; of what has none, the whole label."""
+    return symbol(state, name) if isinstance(state.param[name], param.Number) else state.param[name].label
+
+
+def in_symbols(reason):
+    """The text of a refusal with the symbols of the parameters that it names."""
+    for name, letter in {"l2_reg": "λ", "smoothness": "β", "sampling_rate": "q"}.items():
+        reason = reason.replace(name, letter)
+    return reason
+
+
+def hidden(refused):
+    """Which curves are not drawn and why: a list of sentences, one for each reason in a dict of them by curve."""
+    return [
+        f"Hidden: {', '.join(name for name, why in refused.items() if why == reason)}, because {in_symbols(reason)}."
+        for reason in dict.fromkeys(refused.values())
+    ]
+
+
+def _shown(value):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    return f"{value:g}" if isinstance(value, int | float) else str(value)

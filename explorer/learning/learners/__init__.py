@@ -1,0 +1,1 @@
+"""Private learners as scikit-learn estimators, one a file."""

@@ -1,0 +1,122 @@
+"""Noisy gradient descent, what DP-GD and DP-SGD share: the noise, the step, the guarantee.
+
+At step t, with S_t the records that take part (all of them, or a Poisson sample), B their expected number, C the bound
+on one record's gradient g_i after clipping, and n the number of records,
+
+    gradient_t = ( sum over i in S_t of g_i(theta_t) + N(0, sigma^2 C^2 I) ) / B + (l2_reg / n) theta_t,
+    theta_(t+1) = theta_t - step(gradient_t),        theta_0 = 0,
+
+where `step` is an optimiser's: what it makes of private gradients costs nothing. The last theta is released; all
+earlier ones are covered by the same guarantee. B is the expected number, not the one that was drawn: a sample's size
+is not known to have changed when a record is added, and an empty sample is a step like any other, of noise alone.
+
+References: Song, Chaudhuri, Sarwate 2013; Bassily, Smith, Thakurta 2014; Abadi et al. 2016.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from explorer.accounting import calibrate
+from explorer.learning.learners.linear import NEIGHBOURS, RANDOMNESS, PrivateLearner, Release
+from explorer.learning.learners.optimizers import optimizer_of
+from explorer.learning.objective import loss_on
+from explorer.learning.privacy import PrivacyStatement
+from explorer.validation import non_negative, positive
+
+_ROUND_RECORDS, _ROUND_ENTRIES = 2**13, 2**21  # random numbers are drawn for so much at a time; it decides the stream
+LARGEST_SQUARE = 1e200  # of theta: up to there no record's margin overflows, which would undo the clipping
+
+
+class NoisyDescent(PrivateLearner):
+    """The iteration above as a learner. A subclass says what is sampled and how that is accounted for:
+
+    - `_accountants`: names of callables, (mechanism, uses=m) to PrivacyBound;
+    - `_n_steps(problem)`, `_expected_batch(problem)`: public numbers, T and B;
+    - `_mechanism(problem, noise_multiplier)`: the mechanism of all T steps; `_noise_std(problem, mechanism)`: sigma C;
+    - `_assumptions`: what its guarantee takes for granted;
+    - `_gradients(records, problem, steps, rng)`: iterates over the steps; of each, the number of records in the sample
+      and a function from theta to the sum of their clipped gradients.
+    """
+
+    epsilon: float | None = 1.0
+    delta: float = 1e-5
+    loss: object = "logistic"
+    clip_norm: float | None = None
+    data_norm: float | str = 1.0
+    noise_multiplier: float | None = None
+    watch: object = None
+
+    def _plan(self, problem):
+        optimizer_of(self.optimizer)
+        positive("learning_rate", self.learning_rate)
+        non_negative("l2_reg", self.l2_reg)
+        bound = partial(resolve_accountant(self.accountant, self._accountants), uses=problem.uses)
+        family = partial(self._mechanism, problem)
+        if (self.epsilon is None) == (self.noise_multiplier is None):
+            raise ValueError(
+                "one of epsilon and noise_multiplier must be given, the other be None: got "
+                f"epsilon={self.epsilon!r}, noise_multiplier={self.noise_multiplier!r}"
+            )
+        if self.noise_multiplier is None:
+            epsilon = positive("epsilon", self.epsilon)
+            found = calibrate(bound, family, parameter="noise_multiplier", epsilon=epsilon, delta=self.delta)
+            mechanism, granted, delta = found.mechanism, found.bound, found.delta
+        else:
+            mechanism = family(noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
+            granted, delta = bound(mechanism), self.delta
+            epsilon = float(granted.epsilon(delta))
+        return PrivacyStatement(
+            epsilon=epsilon,
+            delta=delta,
+            bound=type(granted).__name__,
+            mechanism=mechanism,
+            uses=problem.uses,
+            assumptions=(NEIGHBOURS, *self._assumptions, *RANDOMNESS),
+        )
+
+    def _release(self, records, problem, plan, rng):
+        steps, batch = self._n_steps(problem), self._expected_batch(problem)
+        noise_std = self._noise_std(problem, plan.mechanism)
+        decay = non_negative("l2_reg", self.l2_reg) / problem.n_records
+        step = optimizer_of(self.optimizer).start(learning_rate=self.learning_rate, dimension=problem.dimension)
+        at_once = int(max(1, min(_ROUND_RECORDS / batch, _ROUND_ENTRIES / batch / problem.dimension)))
+        theta, evaluations, done = np.zeros(problem.dimension), 0, 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            while done < steps:
+                noise = rng.normal(scale=noise_std, size=(min(at_once, steps - done), problem.dimension))
+                gradients = self._gradients(records, problem, len(noise), rng)
+                for (size, gradient), draw in zip(gradients, noise, strict=True):
+                    theta = theta - step((gradient(theta) + draw) / batch + decay * theta)
+                    evaluations, done = evaluations + size, done + 1
+                    if not theta @ theta <= LARGEST_SQUARE:
+                        raise self._overflow(done)
+                    if self.callback is not None:
+                        self.callback(done, theta.copy())
+                    if self.watch is not None:
+                        self.watch(theta.copy(), draw.copy())
+        return Release(theta, evaluations)
+
+    def _overflow(self, step):
+        return FloatingPointError(
+            f"theta overflowed at step {step}; learning_rate or l2_reg must be smaller: "
+            f"got learning_rate={self.learning_rate!r}, l2_reg={self.l2_reg!r}"
+        )
+
+
+def clipped_gradient(block, theta, loss, clip_norm):
+    """The sum over the block's records of their gradients clipped to clip_norm (None: as they are), ndarray (d,).
+
+    In a tuple, for `Records.total`.
+    """
+    slopes = loss_on(block, loss, clip_norm).derivative(block.dot(theta), block.y)
+    return (block.transposed_dot(slopes),)
+
+
+def resolve_accountant(accountant, named):
+    """The callable of the dict `named` that `accountant` names, or that callable itself; ValueError if neither."""
+    if isinstance(accountant, str) and accountant in named:
+        return named[accountant]
+    if callable(accountant):
+        return accountant
+    raise ValueError(f"accountant must be one of {sorted(named)} or callable: got accountant={accountant!r}")

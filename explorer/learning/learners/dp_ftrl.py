@@ -1,0 +1,279 @@
+"""DP-FTRL: prefix sums of clipped gradients by tree aggregation, as scikit-learn estimators."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from explorer.accounting import Gaussian, GaussianLowerBound, TreeAggregation, calibrate_gaussian
+from explorer.learning.learners.descent import LARGEST_SQUARE, clipped_gradient
+from explorer.learning.learners.linear import (
+    NEIGHBOURS,
+    RANDOMNESS,
+    PrivateLearner,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    Release,
+    estimator,
+)
+from explorer.learning.privacy import PrivacyStatement
+from explorer.validation import natural, positive
+
+_ASSUMPTIONS = (
+    f"{NEIGHBOURS}; the number of records is not used",
+    "each record's batch is drawn independently of the other records; no amplification by that draw is claimed",
+    "the class labels and the number of features are public",
+    *RANDOMNESS,
+)
+
+
+def prefix_noise(steps, draw):
+    """The noise of the prefix sums S_1, ..., S_steps of a stream, from independent noise in the nodes of a binary tree.
+
+    Every complete node over 2^k leaves has its own noise on the sum of its leaves. A prefix is a sum of at most
+    log2(steps) + 1 nodes, one for each 1 in its length's binary digits. The same sum is known a second time from a
+    node's two children, whose estimates have variance v each: weighted by inverse variances, noise of variance
+    1 / (1 + 1 / (2v)) remains, which tends to 1/2. This uses no node twice, so it costs no privacy.
+
+    Parameters
+    ----------
+    steps : int >= 1
+    draw : callable, () to the noise of one node, scalar or ndarray: independent, of variance 1
+
+    Yields
+    ------
+    The noise of each prefix sum in turn, in the type that `draw` gives.
+
+    References: Dwork, Naor, Pitassi, Rothblum 2010; Honaker 2015, the estimate from below; Kairouz et al. 2021.
+    """
+    nodes = []  # estimates of those that make up the prefix
+    for step in range(1, steps + 1):
+        node, variance = draw(), 1.0
+        for _ in range(_trailing_zeros(step)):  # the node is a right child: with its sibling it makes their parent
+            children = nodes.pop() + node
+            variance = _combined(variance)
+            node = variance * draw() + (1 - variance) * children
+        nodes.append(node)
+        yield sum(nodes)
+
+
+def prefix_variance(step):
+    """Variance of the noise in the prefix sum S_step, in units of a node's: float."""
+    total, variance = 0.0, 1.0
+    for level in range(step.bit_length()):
+        total += variance * (step >> level & 1)
+        variance = _combined(variance)
+    return total
+
+
+def tree_noise_covariance(steps):
+    """Covariance, over steps, of the noise that tree aggregation adds to each step's gradient.
+
+    Step t's noise is that of S_t less that of S_(t-1). For comparison it would be the identity for DP-SGD, whose noise
+    is fresh at each step, and all ones for objective perturbation, whose noise is one linear term. The covariance of
+    the prefix sums is the cumulative sum over both axes.
+
+    Parameters
+    ----------
+    steps : int >= 1
+
+    Returns
+    -------
+    ndarray (steps, steps), in units of the variance of a node's noise
+    """
+    steps = natural("steps", steps)
+    count = sum(steps >> level for level in range(steps.bit_length()))  # of complete nodes
+    unit = iter(np.eye(count))
+    prefixes = np.array(list(prefix_noise(steps, lambda: next(unit))))
+    increments = np.diff(prefixes, axis=0, prepend=0)
+    return increments @ increments.T
+
+
+def _trailing_zeros(step):
+    return (step & -step).bit_length() - 1
+
+
+def _combined(variance):
+    """Variance of a node's own noise, 1, combined with that of its two children's sum, 2 variance."""
+    return 2 * variance / (1 + 2 * variance)
+
+
+class _TreeAggregationLearner(PrivateLearner):
+    """DP-FTRL on one problem; the parameters are those of DPFTRLClassifier."""
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    loss: object = "logistic"
+    clip_norm: float | None = None
+    steps: int = 64
+    epochs: int = 4
+    learning_rate: float | None = None
+    output_noise_std: float = 0.15
+    data_norm: float | str = 1.0
+    watch: object = None
+
+    _picks_records = True
+
+    def _plan(self, problem):
+        epsilon = positive("epsilon", self.epsilon)
+        mechanism = TreeAggregation(
+            noise_std=1.0,
+            lipschitz=problem.sensitivity(self.clip_norm)[0],
+            steps=self.steps,
+            epochs=self.epochs,
+        )
+        sensitivity = np.sqrt(problem.uses) * mechanism.gaussian.sensitivity  # of all classes' trees together
+        noise_std = calibrate_gaussian(epsilon=epsilon, delta=self.delta, sensitivity=sensitivity).value
+        together = Gaussian(noise_std=noise_std, sensitivity=sensitivity)
+        return PrivacyStatement(
+            epsilon=epsilon,
+            delta=float(GaussianLowerBound(together).delta(epsilon)),
+            bound="the analytic Gaussian mechanism",
+            mechanism=TreeAggregation(
+                noise_std=noise_std, lipschitz=mechanism.lipschitz, steps=mechanism.steps, epochs=mechanism.epochs
+            ),
+            uses=problem.uses,
+            assumptions=_ASSUMPTIONS,
+        )
+
+    def _release(self, records, problem, plan, rng):
+        mechanism = plan.mechanism
+        clip_norm = problem.sensitivity(self.clip_norm)[1]
+        rate = self._learning_rate(mechanism)
+        batches = independent_batches(records.n_records, steps=mechanism.steps, rng=rng)
+        theta, evaluations = np.zeros(problem.dimension), 0
+
+        def draw():
+            return rng.normal(scale=mechanism.noise_std, size=problem.dimension)
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(mechanism.epochs):
+                start, total, before = theta, np.zeros(problem.dimension), np.zeros(problem.dimension)
+                for rows, noise in zip(batches, prefix_noise(mechanism.steps, draw), strict=True):
+                    (gradient,) = clipped_gradient(records.take(rows), theta, problem.loss, clip_norm)
+                    total += gradient
+                    theta = start - rate * (total + noise)
+                    if not theta @ theta <= LARGEST_SQUARE:
+                        raise FloatingPointError(
+                            "theta overflowed: nothing is released; learning_rate or output_noise_std must be smaller: "
+                            f"got a learning rate of {rate:.6g}"
+                        )
+                    evaluations += len(rows)
+                    if self.callback is not None:
+                        self.callback(evaluations, float(np.linalg.norm(gradient)))
+                    if self.watch is not None:
+                        self.watch(theta.copy(), noise - before)
+                    before = noise
+        return Release(theta, evaluations)
+
+    def _learning_rate(self, mechanism):
+        if self.learning_rate is not None:
+            return positive("learning_rate", self.learning_rate)
+        noise = mechanism.noise_std * np.sqrt(mechanism.epochs * prefix_variance(mechanism.steps))
+        return positive("output_noise_std", self.output_noise_std) / noise
+
+
+def independent_batches(n_records, *, steps, rng):
+    """A batch for each record, uniform and independent of the others': list of `steps` ascending index arrays.
+
+    A shuffle into batches of fixed size would not do: one record more moves others to another batch. Here it joins
+    one batch and all others stay what they are.
+    """
+    batch = rng.integers(steps, size=n_records)
+    order = np.argsort(batch, kind="stable")
+    ends = np.searchsorted(batch[order], np.arange(steps + 1))
+    return [order[low:high] for low, high in pairwise(ends)]
+
+
+@estimator
+class DPFTRLClassifier(PrivateLinearClassifier, _TreeAggregationLearner):
+    """Differentially private linear classification by DP-FTRL (follow the regularised leader, tree aggregation).
+
+    Every record is put into one of `steps` batches by a draw of its own. An epoch passes over the batches in a fixed
+    order; with S_t the sum of the first t batches' gradients, per record clipped to C and each taken where the iterate
+    then was,
+
+        theta_t = theta_0 - learning_rate (S_t + noise),
+
+    the minimiser of (S_t + noise).theta + |theta - theta_0|^2 / (2 learning_rate). The noise comes from a binary tree
+    over the steps (`prefix_noise`): it is correlated, and in S_t grows with log t, not with t. The next epoch has a new
+    tree and starts at the last theta; the very last is released. One record is in one leaf, hence in at most
+    floor(log2 steps) + 1 nodes of each tree: the whole fit is a Gaussian mechanism of sensitivity C sqrt(epochs
+    height), sqrt(m) times as much with one tree for each of m > 2 classes.
+
+    Parameters
+    ----------
+    epsilon : float > 0, nats
+    delta : float inside (0, 1)
+    loss : name or object of `explorer.learning.losses` for labels -1, +1: "logistic", "smoothed_hinge", "probit"
+    clip_norm : float > 0, C, or None for the loss's own bound L on the gradient (with the constant column counted);
+        needed where that is infinite
+    steps : int >= 1, batches in an epoch; a public number, not derived from the number of records. A power of 2 less
+        one is the worst choice, since its prefix is the sum of the most nodes. The iterates overshoot where
+        learning_rate times the curvature of a batch's sum exceeds 2: take more steps for many records
+    epochs : int >= 1
+    learning_rate : float > 0, for *sums* of gradients, or None for the one at which the noise of all epochs together,
+        were it only added up, is output_noise_std in each released coefficient
+    output_noise_std : float > 0, for that rule; not used when learning_rate is given
+    data_norm : float > 0; longer rows are scaled down to it, never trusted. "max" takes the data's largest norm, which
+        is not private, and says so with a PrivacyWarning
+    fit_intercept : bool; the constant column counts in the row norm and is learned like the rest
+    classes : array of the labels, or None to take those in y for public
+    random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
+    callback : callable (n_gradient_evaluations, norm of the batch's gradient) or None, after each step; an exception
+        it raises aborts the fit. What it sees is not private.
+    watch : callable (theta, noise) or None, after each step: the iterate, and by how much the noise in its sum of
+        gradients differs from that of the step before, both ndarray (d,). For demonstrations only: whoever knows the
+        noise knows the data.
+
+    Attributes
+    ----------
+    coef_ : ndarray (1, p) or (m, p), intercept_ : ndarray (1,) or (m,), classes_ : ndarray, n_features_in_ : int
+    privacy_ : PrivacyStatement
+    n_gradient_evaluations_ : int, of single records
+
+    Raises
+    ------
+    ValueError for parameters out of range. FloatingPointError if |theta| exceeds 1e100, which takes an absurd learning
+    rate. All iterates being private, this error tells nothing that the guarantee does not cover.
+
+    Notes
+    -----
+    The noise is drawn in floating point: `explorer.learning.noise` says what its low bits can reveal.
+
+    References: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021, Algorithm 1 with tree restarts (there one record is
+    replaced by a zero gradient); Honaker 2015; Smith & Thakurta 2013.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(2000, centers=[[-0.5, 0], [0.5, 0]], cluster_std=0.2, random_state=0)
+    >>> DPFTRLClassifier(epsilon=1.0, random_state=0).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+
+@estimator
+class DPFTRLRegressor(PrivateLinearRegressor, _TreeAggregationLearner):
+    """Differentially private linear regression by DP-FTRL: `DPFTRLClassifier` for real targets.
+
+    Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
+
+    Parameters
+    ----------
+    loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
+        (whose slope is unbounded: clip_norm must be given)
+    epsilon, delta, clip_norm, steps, epochs, learning_rate, output_noise_std, data_norm, fit_intercept, random_state,
+    callback, watch : as in `DPFTRLClassifier`
+
+    Attributes
+    ----------
+    coef_ : ndarray (p,), intercept_ : float, n_features_in_ : int
+    privacy_ : PrivacyStatement
+    n_gradient_evaluations_ : int, of single records
+
+    Raises
+    ------
+    As `DPFTRLClassifier`.
+
+    References: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021.
+    """

@@ -1,0 +1,184 @@
+"""Objective perturbation for pure epsilon, with Gamma-norm noise, as scikit-learn estimators."""
+
+import numpy as np
+
+from explorer.accounting import GammaNoise, InfeasibleTarget, PureBound, PureObjectivePerturbation
+from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
+from explorer.learning.learners.linear import (
+    PrivateLearner,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    Release,
+    estimator,
+)
+from explorer.learning.noise import draw_noise
+from explorer.learning.objective import PerturbedObjective
+from explorer.learning.privacy import PrivacyStatement
+from explorer.validation import positive, real
+
+_ROUNDING = 1e-14  # epsilon is not exceeded by the rounding of what it is made of
+
+
+class _PureObjectivePerturbationLearner(PrivateLearner):
+    """Gamma-norm objective perturbation on one problem; parameters as in PureObjectivePerturbationClassifier."""
+
+    epsilon: float = 1.0
+    loss: object = "logistic"
+    clip_norm: float | None = None
+    gradient_tol: float = 1e-4
+    output_share: float = 0.01
+    data_norm: float | str = 1.0
+    f: float = 1.3
+    l2_reg: float | None = None
+    solver: object = "auto"
+    max_passes: int = 10_000
+
+    def _plan(self, problem):
+        epsilon = positive("epsilon", self.epsilon)
+        share = real("output_share", self.output_share, rule="inside (0, 1)", valid=lambda x: (x > 0) & (x < 1))
+        each = epsilon * (1 - _ROUNDING) / problem.uses
+        lipschitz, _ = problem.sensitivity(self.clip_norm)
+        l2_reg, curvature_cost = self._regulariser(problem.smoothness, (1 - share) * each)
+        gradient_tol = positive("gradient_tol", self.gradient_tol)
+        return PrivacyStatement(
+            epsilon=epsilon,
+            delta=0.0,
+            bound=PureBound.__name__,
+            mechanism=PureObjectivePerturbation(
+                noise_scale=lipschitz / ((1 - share) * each - curvature_cost),
+                l2_reg=l2_reg,
+                lipschitz=lipschitz,
+                smoothness=problem.smoothness,
+                gradient_tol=gradient_tol,
+                output_noise_scale=2 * gradient_tol / (l2_reg * share * each),
+            ),
+            uses=problem.uses,
+            assumptions=ASSUMPTIONS,
+        )
+
+    def _regulariser(self, smoothness, epsilon):
+        """lambda, and what the curvature then costs of `epsilon`: log(1 + beta / lambda)."""
+        if self.l2_reg is None:
+            f = real("f", self.f, rule="a finite number > 1", valid=lambda x: np.isfinite(x) & (x > 1))
+            cost = epsilon * (1 - 1 / f)
+            return smoothness / np.expm1(cost), cost
+        l2_reg = positive("l2_reg", self.l2_reg)
+        cost = np.log1p(smoothness / l2_reg)
+        if cost >= epsilon:
+            needed = float(smoothness / np.expm1(epsilon))
+            raise InfeasibleTarget(
+                f"l2_reg must exceed {needed:.6g} for epsilon={self.epsilon!r}: got l2_reg={l2_reg!r}, whose "
+                f"log(1 + smoothness / l2_reg) = {cost:.3g} leaves nothing of {epsilon:.3g} for the noise",
+                {"l2_reg": needed},
+            )
+        return l2_reg, cost
+
+    def _release(self, records, problem, plan, rng):
+        mechanism = plan.mechanism
+        noise = GammaNoise(noise_scale=mechanism.noise_scale, sensitivity=mechanism.lipschitz)
+        objective = PerturbedObjective(
+            records,
+            loss=problem.loss,
+            l2_reg=mechanism.l2_reg,
+            linear_term=draw_noise(noise, dimension=problem.dimension, rng=rng),
+            clip_norm=problem.sensitivity(self.clip_norm)[1],
+        )
+        solution = certified_minimum(
+            objective,
+            solver=self.solver,
+            gradient_tol=mechanism.gradient_tol,
+            max_passes=self.max_passes,
+            callback=self.callback,
+        )
+        theta = solution.x + draw_noise(mechanism.output_step, dimension=problem.dimension, rng=rng)
+        return Release(theta, solution.n_gradient_evaluations, solution.gradient_norm)
+
+
+@estimator
+class PureObjectivePerturbationClassifier(PrivateLinearClassifier, _PureObjectivePerturbationLearner):
+    """Linear classification with pure epsilon-differential privacy by objective perturbation.
+
+    Minimises sum_i f(x_i.theta; y_i) + (lambda/2) |theta|^2 + b.theta, y_i = -1 or +1, b of density proportional to
+    e^(-zeta |b|) (uniform direction, norm Gamma(d, 1/zeta)), until |gradient| <= tau is verified. The exact minimiser
+    would cost zeta L + log(1 + kappa), kappa = beta / lambda. It is within tau / lambda of what is found, so noise of
+    density proportional to e^(-|noise| / scale) on that, scale = 2 tau / (lambda output_epsilon), makes the whole pure:
+
+        epsilon = zeta L + log(1 + kappa) + output_epsilon,    output_epsilon = output_share epsilon.
+
+    With m > 2 classes this is done once for each class against the rest, with epsilon / m each.
+
+    Parameters
+    ----------
+    epsilon : float > 0, nats; delta is 0
+    loss : name or object of `explorer.learning.losses` for labels -1, +1: "logistic", "smoothed_hinge", "probit"
+    clip_norm : float > 0, C, or None for the loss's own bound L on the gradient (with the constant column counted);
+        needed where that is infinite
+    gradient_tol : float > 0, tau, for the gradient of the *sum* of losses. The output noise is to that of the
+        objective, seen at theta, about as 2 tau / output_share to L
+    output_share : float inside (0, 1), the part of epsilon that the output noise is given
+    data_norm : float > 0; longer rows are scaled down to it, never trusted. "max" takes the data's largest norm, which
+        is not private, and says so with a PrivacyWarning
+    f : float > 1, noise 1/zeta relative to that of a loss without curvature: log(1 + kappa) takes the part 1 - 1/f of
+        epsilon, which settles lambda
+    l2_reg : float > 0, lambda, or None for the rule above; when given, zeta is what is left and f is not used
+    solver : "auto", or a name or function of `explorer.learning.solvers`; where it does not get there, one that always
+        converges takes over
+    max_passes : int >= 1, limit on evaluations of the whole objective by `solver`
+    fit_intercept : bool; the constant column counts in the row norm, is regularised and perturbed like the rest
+    classes : array of the labels, or None to take those in y for public
+    random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
+    callback : callable (n_gradient_evaluations, gradient_norm) or None; an exception it raises aborts the fit.
+        What it sees is not private.
+
+    Attributes
+    ----------
+    coef_ : ndarray (1, p) or (m, p), intercept_ : ndarray (1,) or (m,), classes_ : ndarray, n_features_in_ : int
+    privacy_ : PrivacyStatement
+    n_gradient_evaluations_ : int, of single records
+
+    Raises
+    ------
+    NoReleaseError if gradient_tol lies below what floating point can verify: nothing is released, no attribute is set.
+    ValueError for parameters out of range, and InfeasibleTarget (one of them) if l2_reg is too small for epsilon.
+
+    Notes
+    -----
+    The proof is in `explorer.accounting.bounds.pure`. The noise is drawn in floating point; `explorer.learning.noise`
+    says what its low bits can reveal.
+
+    References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 2.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(2000, centers=[[-0.5, 0], [0.5, 0]], cluster_std=0.2, random_state=0)
+    >>> PureObjectivePerturbationClassifier(epsilon=1.0, random_state=0).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+
+@estimator
+class PureObjectivePerturbationRegressor(PrivateLinearRegressor, _PureObjectivePerturbationLearner):
+    """Linear regression with pure epsilon: `PureObjectivePerturbationClassifier` for real targets.
+
+    Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
+
+    Parameters
+    ----------
+    loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
+        (whose slope is unbounded: clip_norm must be given)
+    epsilon, clip_norm, gradient_tol, output_share, data_norm, f, l2_reg, solver, max_passes, fit_intercept,
+    random_state, callback : as in `PureObjectivePerturbationClassifier`
+
+    Attributes
+    ----------
+    coef_ : ndarray (p,), intercept_ : float, n_features_in_ : int
+    privacy_ : PrivacyStatement
+    n_gradient_evaluations_ : int, of single records
+
+    Raises
+    ------
+    As `PureObjectivePerturbationClassifier`.
+
+    References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 2.
+    """

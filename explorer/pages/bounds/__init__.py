@@ -1,0 +1,1 @@
+"""The Bounds page: its computation, its state and its view."""

@@ -1,0 +1,1 @@
+"""The Calibrate page: its computation, its state and its view."""

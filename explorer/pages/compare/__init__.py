@@ -1,0 +1,1 @@
+"""The Compare page: its computation, its state and its view."""

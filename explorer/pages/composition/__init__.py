@@ -1,0 +1,1 @@
+"""The Composition page: its computation, its state and its view."""

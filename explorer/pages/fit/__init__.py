@@ -1,0 +1,1 @@
+"""The Fit page: its computation, its state and its view."""

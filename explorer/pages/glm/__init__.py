@@ -1,0 +1,1 @@
+"""The GLM bug page: its computation, its state and its view."""

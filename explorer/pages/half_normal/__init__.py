@@ -1,0 +1,1 @@
+"""The Half-normal page: its computation, its state and its view."""

@@ -1,0 +1,1 @@
+"""The Rényi page: its computation, its state and its view."""

@@ -1,0 +1,1 @@
+"""The Solvers page: its computation, its state and its view."""

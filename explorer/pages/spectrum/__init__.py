@@ -1,0 +1,1 @@
+"""The Spectrum page: its computation, its state and its view."""

@@ -1,0 +1,1 @@
+"""The Worst case page: its computation, its state and its view."""

@@ -1,1 +1,0 @@
-"""One param.Parameterized class per page: parameters, presets, tidy results. No Panel."""

@@ -1,0 +1,70 @@
+"""Jobs for the tests of the pools, and how to wait for them."""
+
+import os
+import time
+
+from explorer.compute import JobCancelled
+
+PATIENCE = 60  # seconds; generous, since starting a process on a busy machine can take a few
+
+
+def square(*, report, x):
+    report("squaring")
+    report(x)
+    return x * x
+
+
+def fail(*, report):
+    raise ValueError("x must be positive: got x=-1")
+
+
+class Unreadable(Exception):
+    """An exception that pickle can write and not read."""
+
+    def __init__(self, first, second):
+        super().__init__(first)
+
+
+def fail_unreadably(*, report):
+    raise Unreadable("no third way", 2)
+
+
+def sleep(*, report):
+    report(os.getpid())
+    time.sleep(PATIENCE)
+
+
+def stamp(*, report):
+    return time.monotonic()
+
+
+def until(condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "not reached"
+        time.sleep(0.02)
+
+
+def first_message(job):
+    until(lambda: job.messages or job.done())
+    return job.messages.popleft()
+
+
+def stop(*jobs):
+    """Cancel the jobs, and wait until each has ended and has made room."""
+    for job in jobs:
+        job.cancel()
+    for job in jobs:
+        try:
+            raise AssertionError(f"finished with {job.result(PATIENCE)!r}")
+        except JobCancelled:
+            pass
+
+
+def gone(pid):
+    """Whether the process has ended; one that nobody has waited for yet has ended too."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True

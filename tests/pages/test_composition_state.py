@@ -1,0 +1,130 @@
+"""The Composition page's numbers, without a page: readings, presets, sampling, and what a theorem forbids."""
+
+import numpy as np
+import pytest
+
+from explorer.accounting import (
+    CompositionBound,
+    Gaussian,
+    GaussianLowerBound,
+    PoissonSubsampledGaussian,
+    RenyiBound,
+    hockey_stick_plds,
+)
+from explorer.pages.composition import state as composition
+from explorer.pages.composition.state import ACCURACY, LOWER_BOUND, PRESETS, CompositionState
+from explorer.pages.composition.view import CompositionView
+from tests.interface.words import said
+
+NUMBERS = ("noise_std", "l2_reg", "smoothness", "lipschitz", "sampling_rate", "delta", "epsilon")
+
+
+@pytest.fixture(autouse=True)
+def few_runs(monkeypatch):
+    """A sweep takes seconds; three numbers of runs, and the chosen one, tell as much."""
+    monkeypatch.setattr(composition, "RUNS", (1, 20, 1000))
+
+
+def test_readings_are_the_accountants():
+    state = CompositionState(uses=50, delta=1e-6, epsilon=3.0)
+    reading = state.reading("Hockey-stick", 50)
+    proof = CompositionBound(state.mechanism, uses=50, losses=hockey_stick_plds, accuracy=ACCURACY)
+    assert (reading.epsilon_low, reading.epsilon) == proof.epsilon_interval(1e-6)
+    assert (reading.log10_delta_low, reading.log10_delta) == tuple(np.array(proof.log_delta_interval(3.0)) / np.log(10))
+    assert state.reading("RDP", 50).epsilon == RenyiBound(state.mechanism, uses=50).epsilon(1e-6)
+    floor = GaussianLowerBound(Gaussian(noise_std=8, sensitivity=np.sqrt(50)))
+    assert state.reading(LOWER_BOUND, 50).epsilon_low == floor.epsilon(1e-6)
+
+
+def test_table_is_ordered_narrow_and_grows_with_the_runs():
+    state = CompositionState(uses=7, delta=1e-10)
+    table = state.tables()["composition"]
+    assert state.runs() == (1, 7, 20, 1000)
+    epsilon = table.pivot(index="runs", columns="bound", values="epsilon")
+    assert list(epsilon.index) == list(state.runs())
+    assert (epsilon[LOWER_BOUND] < epsilon["Refined"]).all()
+    assert (epsilon["Refined"] < epsilon["Hockey-stick"]).all()
+    assert (epsilon["Hockey-stick"] < epsilon["RDP"]).all()
+    assert (epsilon.diff().iloc[1:] > 0).all(axis=None)
+    width = (table["epsilon"] - table["epsilon_low"]) / table["epsilon"]
+    assert (width >= 0).all()
+    assert width.max() < 1e-3
+
+
+def test_preset_sets_every_parameter_of_its_name():
+    ((name, values),) = PRESETS.items()
+    state = CompositionState(noise_std=2.0, l2_reg=0.5, sampling_rate=0.2, uses=3, delta=1e-3)
+    state.apply_preset(name)
+    assert {k: getattr(state, k) for k in values} == values
+    assert {"noise_std", "l2_reg", "smoothness", "lipschitz", "monotone_loss", "sampling_rate", "uses", "delta"} == set(
+        values
+    )
+
+
+def test_tight_is_computed_on_demand_and_is_the_best():
+    state = CompositionState(uses=10)
+    assert "Tight" not in state.names()
+    state.tight = True
+    assert "Tight" in state.names()
+    tight = state.reading("Tight", 10)
+    assert state.reading(LOWER_BOUND, 10).epsilon < tight.epsilon_low
+    assert tight.epsilon < state.reading("Refined", 10).epsilon_low
+
+
+@pytest.mark.parametrize("name", ["Hockey-stick", "Refined", LOWER_BOUND])
+def test_a_sample_is_more_private_and_all_records_are_its_limit(name):
+    whole, almost, sample = (CompositionState(sampling_rate=q).reading(name, 20) for q in (1.0, 1 - 1e-9, 0.1))
+    assert almost.epsilon == pytest.approx(whole.epsilon, rel=1e-3)
+    assert sample.epsilon < whole.epsilon_low
+    assert sample.log10_delta < -12 or sample.log10_delta < whole.log10_delta
+
+
+def test_a_samples_lower_bound_is_the_sampled_gaussian():
+    state = CompositionState(sampling_rate=0.1, lipschitz=2.0, delta=1e-5)
+    sgd = PoissonSubsampledGaussian(noise_multiplier=4, sampling_rate=0.1, steps=30)
+    low, high = CompositionBound(sgd).epsilon_interval(1e-5)
+    reading = state.reading(LOWER_BOUND, 30)
+    assert reading.epsilon_low <= high
+    assert low <= reading.epsilon
+    assert high < state.reading("Refined", 30).epsilon_low
+
+
+def test_what_is_forbidden_is_refused_with_its_reason():
+    assert CompositionState().refusals() == {}
+    assert set(CompositionState(sampling_rate=0.5).refusals()) == {"RDP"}
+    refused = CompositionState(l2_reg=0.5).refusals()
+    assert set(refused) == {"RDP", "Hockey-stick"}
+    assert all("l2_reg must exceed smoothness" in reason for reason in refused.values())
+    table = CompositionState(l2_reg=0.5, sampling_rate=0.5).tables()["composition"]
+    assert set(table["bound"]) == {"Refined", LOWER_BOUND}
+    assert np.isfinite(table["epsilon"]).all()
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize(
+    "name", ["noise_std", "l2_reg", "smoothness", "lipschitz", "sampling_rate", "epsilon", "delta"]
+)
+def test_every_corner_of_the_sliders_has_numbers(name, side):
+    state = CompositionState(**{name: CompositionState.param[name].bounds[side]})
+    for bound in [bound for bound in state.names() if bound not in state.refusals()]:
+        for runs in (1, 1000):
+            reading = state.reading(bound, runs)
+            assert np.isfinite([reading.epsilon_low, reading.epsilon, reading.log10_delta]).all()
+            assert reading.epsilon_low <= reading.epsilon
+            assert reading.log10_delta_low <= reading.log10_delta <= 0
+
+
+def test_view_draws_the_readings_and_hides_what_is_refused():
+    state = CompositionState(uses=5)
+    view = CompositionView(state)  # without an event loop everything is there at once
+    assert not view.progress.visible
+    for name in state.names():
+        readings = [state.reading(name, k) for k in state.runs()]
+        drawn = [r.epsilon_low if name == LOWER_BOUND else r.epsilon for r in readings]
+        np.testing.assert_allclose(view.source.data[name], np.log10(drawn), rtol=1e-12)
+    state.param.update(l2_reg=0.5, delta_upright=True)
+    assert not view.lines["Hockey-stick"].visible
+    assert "does not apply here" in said(view.readouts)
+    assert "Hidden: RDP, Hockey-stick, because λ must exceed β" in view.notes.object
+    expected = [state.reading("Refined", k).log10_delta for k in state.runs()]
+    np.testing.assert_allclose(view.source.data["Refined"], expected, rtol=1e-12)

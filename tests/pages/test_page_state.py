@@ -1,0 +1,401 @@
+"""What every page's state can do: an address that restores it exactly, and a script that computes its numbers."""
+
+import contextlib
+import io
+
+import numpy as np
+import param
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from explorer.app import PAGES
+from explorer.pages.bounds.state import BoundsState
+from explorer.pages.calibrate.state import CHUNKS, CalibrateState
+from explorer.pages.compare.state import QUESTIONS, CompareState, Results, run_live
+from explorer.pages.composition import state as composition
+from explorer.pages.composition.state import CompositionState
+from explorer.pages.fit.state import FitState, run_fit
+from explorer.pages.glm.state import DIMENSIONS, GLM, OTHER, RATIO, GLMState
+from explorer.pages.half_normal.state import HalfNormalState
+from explorer.pages.renyi.state import RenyiState
+from explorer.pages.solvers import state as solvers
+from explorer.pages.solvers.state import SolversState, run_growth, run_race
+from explorer.pages.spectrum.state import SpectrumState
+from explorer.pages.worst_case.state import ATTAINED, NAMES, WORST, WorstCaseState
+from explorer.uploads import read_csv
+
+STATES = [view.state_type for view in PAGES.values()]
+
+
+def values(parameter):
+    """Values that a parameter accepts."""
+    if isinstance(parameter, param.Boolean):
+        return st.booleans()
+    if isinstance(parameter, param.ListSelector):
+        return st.lists(st.sampled_from(list(parameter.objects)), unique=True)
+    if isinstance(parameter, param.Selector):
+        return st.sampled_from(list(parameter.objects))
+    if isinstance(parameter, param.Integer):
+        return st.integers(*parameter.bounds)
+    return st.floats(*parameter.bounds)
+
+
+@pytest.mark.parametrize("kind", STATES)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_an_address_restores_every_parameter_exactly(kind, data):
+    chosen = {name: data.draw(values(kind.param[name])) for name in kind.shared()}
+    state, other = kind(**chosen), kind()
+    assert other.from_query(state.to_query()) == []
+    assert {name: getattr(other, name) for name in kind.shared()} == chosen
+    assert all(isinstance(text, str) for text in state.to_query().values())
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_defaults_have_an_empty_address_and_come_back_with_it(kind):
+    state = kind()
+    assert state.to_query() == {}
+    name = kind.shared()[0]
+    parameter = kind.param[name]
+    setattr(state, name, list(parameter.objects)[-1] if isinstance(parameter, param.Selector) else parameter.bounds[1])
+    assert state.from_query({}) == []
+    assert getattr(state, name) == kind.param[name].default
+
+
+@pytest.mark.parametrize("kind", STATES)
+@given(text=st.text(max_size=60))
+@settings(max_examples=60)
+def test_whatever_an_address_says_the_state_stays_valid(kind, text):
+    for name in (*kind.shared(), "no_such_parameter"):
+        state = kind()
+        refused = state.from_query({name: text})
+        if refused:
+            assert refused == [f"{name}={text[:40]}"]
+            assert state.to_query() == {}
+        kind(**{n: getattr(state, n) for n in kind.shared()})
+
+
+WRONG = [
+    *("nan", "-nan", "inf", "1e999", "-1e999", "-0", "1e-999", "0x10", "1_0", "1,2", "١", "９", "٣.٥", "½"),
+    *("", " ", "\0", "5\0", "[]", "{}", "null", "None", "True", "__class__", "../../etc/passwd", "\ud800"),
+    *("9" * 5000, "1" + "0" * 300, "x" * 100_000, "," * 1000),
+]
+ANYTHING = st.sampled_from(WRONG) | st.text(max_size=20) | st.floats().map(str) | st.integers().map(str)
+
+
+def lawful(kind, state):
+    """Whether every parameter has a value of its kind, within its bounds."""
+    for name in kind.shared():
+        parameter, value = kind.param[name], getattr(state, name)
+        if isinstance(parameter, param.Boolean):
+            assert isinstance(value, bool)
+        elif isinstance(parameter, param.ListSelector):
+            assert all(each in parameter.objects for each in value)
+        elif isinstance(parameter, param.Selector):
+            assert value in parameter.objects
+        else:
+            assert isinstance(value, int if isinstance(parameter, param.Integer) else float)
+            assert parameter.bounds[0] <= value <= parameter.bounds[1]  # nan is in no bounds
+    return True
+
+
+@pytest.mark.parametrize("kind", STATES)
+@given(data=st.data())
+@settings(max_examples=40)
+def test_an_address_of_many_wrong_values_is_refused_by_name_and_the_rest_is_taken(kind, data):
+    names = st.sampled_from([*kind.shared(), "name", "param", "__init__", "presets"]) | st.text(max_size=10)
+    query = data.draw(st.dictionaries(names, ANYTHING, max_size=8))
+    state = kind()
+    refused = state.from_query(query)
+    assert lawful(kind, state)
+    for name, text in query.items():
+        if f"{name}={text[:40]}" in refused:
+            if name in kind.shared():
+                assert getattr(state, name) == kind.param[name].default
+        else:
+            assert name in kind.shared()
+            assert kind().from_query({name: text}) == []
+    assert len(refused) <= len(query)
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_no_parameter_takes_what_is_no_number_or_too_large(kind):
+    for name in kind.shared():
+        for text in ("nan", "inf", "-inf", "1e999", "[]", "\0", "x" * 100_000, "9" * 5000):
+            state = kind()
+            assert state.from_query({name: text}) == [f"{name}={text[:40]}"]
+            assert state.to_query() == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "query"),
+    [
+        (BoundsState, {"noise_std": "nan"}),
+        (BoundsState, {"noise_std": "inf"}),
+        (BoundsState, {"noise_std": "-1"}),
+        (BoundsState, {"noise_std": "1e9"}),
+        (BoundsState, {"noise_std": "five"}),
+        (BoundsState, {"monotone_loss": "True"}),
+        (BoundsState, {"bounds": "{}"}),
+        (CompositionState, {"sampling_rate": "0"}),
+        (CompositionState, {"uses": "2000"}),
+        (WorstCaseState, {"direction": "both"}),
+        (CalibrateState, {"accountant": "RDP"}),
+        (FitState, {"seed": "1.5"}),
+        (FitState, {"seed": "99999999999999999999"}),
+        (FitState, {"result": "1"}),
+        (FitState, {"dataset": "mnist"}),
+        (FitState, {"upload": "mine.csv"}),
+        (FitState, {"class_column": "sex"}),
+    ],
+)
+def test_a_bad_value_is_named_and_the_default_kept(kind, query):
+    state = kind()
+    ((name, text),) = query.items()
+    assert state.from_query({**query, "delta": "0.001"}) == [f"{name}={text}"]
+    assert state.to_query() == {"delta": "0.001"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("dataset", "iris"), ("dataset", "Adult"), ("epsilon", "0.3"), ("methods", "amp_rdp,magic"), ("methods", ",")],
+)
+def test_what_a_list_does_not_offer_is_refused(name, text):
+    state = CompareState()
+    assert state.from_query({name: text}) == [f"{name}={text}"]
+    assert state.to_query() == {}
+
+
+def run(script):
+    """The variables that a script leaves, and what it prints."""
+    scope, printed = {}, io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(script, scope)
+    return scope, printed.getvalue()
+
+
+@pytest.mark.parametrize("parameters", [{}, {"noise_std": 10.0, "l2_reg": 0.5, "monotone_loss": True, "delta": 1e-7}])
+def test_script_of_the_bounds_page(parameters):
+    state = BoundsState(**parameters)
+    scope, printed = run(state.script())
+    curves, summary = state.curves(), state.summary()
+    np.testing.assert_array_equal(scope["epsilon"], curves["epsilon"])
+    for name, curve in scope["curves"].items():
+        np.testing.assert_array_equal(curve, curves[name])
+    assert set(scope["curves"]) == set(summary.index[summary["refusal"] == ""])
+    for name, row in summary.iterrows():
+        shown = next(line for line in printed.splitlines() if line.startswith(f"{name}: "))
+        assert row["refusal"] in shown
+        if not row["refusal"]:
+            assert float(shown.split()[-5]) == pytest.approx(row["epsilon"], abs=1e-5 * state.epsilon_max + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"uses": 7, "delta": 1e-6}, {"l2_reg": 0.5, "monotone_loss": True}, {"sampling_rate": 0.2, "uses": 50}],
+)
+def test_script_of_the_composition_page(parameters, monkeypatch):
+    monkeypatch.setattr(composition, "RUNS", (1, 20))  # as right as with all of them, in less time
+    state = CompositionState(**parameters)
+    scope, printed = run(state.script())
+    assert tuple(scope["runs"]) == state.runs()
+    assert set(scope["curves"]) == set(state.names()) - set(state.refusals())
+    for name, curve in scope["curves"].items():
+        readings = [state.reading(name, k) for k in state.runs()]
+        assert [(float(low), float(high)) for low, high in curve] == [(r.epsilon_low, r.epsilon) for r in readings]
+        chosen = state.reading(name, state.uses)
+        assert f"{name}: epsilon from {chosen.epsilon_low:.6f} to {chosen.epsilon:.6f} at" in printed
+
+
+def test_script_of_the_compare_page(monkeypatch):
+    methods = ["amp_rdp", "amp_tight_noise", "non_private"]
+    state = CompareState(stored=None, dataset="breast_cancer", methods=methods, epsilon=2.0, trials=2, first_trial=1)
+    state.live_methods = methods
+    state.add_live([run_live(cells=state.cells())])
+    state.methods = methods[:-1]
+    for stored in (None, Results(state.live.frame)):
+        if stored is not None:
+            monkeypatch.setattr("explorer.study.load_results", lambda frame=stored.frame: frame)
+        other = CompareState(**{**state.param.values(), "stored": stored, "name": "other"})
+        scope, printed = run(other.script())
+        table = other.shown()
+        assert set(scope["means"]) == {"paper", "live", *(["stored"] if stored else [])}
+        for source, means in scope["means"].items():
+            mine = table[table["source"] == source].set_index(["method", "epsilon"])["accuracy"].sort_index()
+            assert mine.to_dict() == means.set_index(["method", "epsilon"])["accuracy"].to_dict()
+        answers = {pair: other.answers()[question] for question, pair in QUESTIONS.items()}
+        answers = {pair: answer for pair, answer in answers.items() if np.isfinite(answer.mean)}
+        assert list(answers) == list(scope["differences"]) == [("amp_tight_noise", "amp_rdp")]
+        for pair, (mean, error) in scope["differences"].items():
+            assert mean == pytest.approx(answers[pair].mean)
+            assert error == pytest.approx(answers[pair].standard_error)
+            assert f"at epsilon = 2.0: {mean:+.5f} +- {error:.5f}" in printed
+
+
+def test_script_of_the_compare_page_without_results():
+    scope, _ = run(CompareState(stored=None).script())
+    assert list(scope["means"]) == ["paper"]
+    assert len(scope["means"]["paper"]) == 9
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"epsilon": 2.0, "seed": 3},
+        {"two_features": True, "first_feature": 3, "accountant": "refined", "clip_norm": 0.5},
+        {"dataset": "two_clouds", "l2_reg": 30.0},
+        {"gradient_tol": 1e-16},
+    ],
+)
+@pytest.mark.filterwarnings("ignore:All-NaN")
+def test_script_of_the_fit_page(parameters):
+    state = FitState(draws=3, **parameters)
+    scope, printed = run(state.script())
+    result = run_fit(**state.arguments())
+    np.testing.assert_array_equal(scope["accuracies"], result.draws["accuracy"])
+    assert str(result.plan) in printed
+    assert f"accuracy {result.band[1]:.4f}, 5-95 % of the draws {result.band[0]:.4f} to" in printed
+    for refusal in filter(None, result.draws["refusal"]):
+        assert refusal in printed
+
+
+def test_script_of_the_fit_page_reads_an_upload_from_where_the_visitor_has_it(tmp_path, monkeypatch):
+    content = "\n".join(["kind,a,b,c", *(f"{'xy'[i % 2]},{i % 7},{i % 2},{i % 3}" for i in range(60))]).encode()
+    state = FitState(upload=read_csv(content, name="it's.csv"), class_column="kind", draws=2, two_features=True)
+    (tmp_path / "it's.csv").write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    scope, _ = run(state.script())
+    np.testing.assert_array_equal(scope["accuracies"], run_fit(**state.arguments()).draws["accuracy"])
+    assert "# This page has kept no copy of your file" in state.script()
+
+
+@pytest.mark.parametrize("parameters", [{}, {"l2_reg": 0.2, "show_dp_sgd": False, "alpha": 3.5, "alpha_max": 40.0}])
+def test_script_of_the_renyi_page(parameters):
+    state = RenyiState(**parameters)
+    scope, printed = run(state.script())
+    curves, summary = state.curves(), state.summary()
+    np.testing.assert_array_equal(scope["alpha"], curves["alpha"])
+    for name, curve in scope["curves"].items():
+        np.testing.assert_array_equal(curve, curves[name])
+    assert set(scope["curves"]) == set(summary.index[summary["refusal"] == ""])
+    for name, epsilon in summary["epsilon"].dropna().items():
+        assert f"{name}: epsilon = {epsilon:.6g} at alpha = {state.alpha}" in printed
+    assert ("growth" in scope) == state.show_dp_sgd
+    if state.show_dp_sgd:
+        assert (scope["order"], scope["growth"]) == (state.leap().order, state.leap().growth)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"l2_reg": 0.5}, {"noise_std": 0.5, "l2_reg": 1.5, "epsilon": 3.0}])
+def test_script_of_the_half_normal_page(parameters):
+    state = HalfNormalState(**parameters)
+    scope, printed = run(state.script())
+    curves, summary = state.curves().set_index("loss"), state.summary()
+    assert set(scope["densities"]) == set(summary.index[summary["refusal"] == ""])
+    for name, density in scope["densities"].items():
+        np.testing.assert_array_equal(density, curves.loc[scope["loss"], name])
+        assert scope["log10_tails"][name] == summary.loc[name, "log10_tail"]
+        assert scope["log10_deltas"][name] == summary.loc[name, "log10_delta"]
+        assert f"log10 delta = {summary.loc[name, 'log10_delta']:.6g}" in printed
+    why = summary.loc["Objective perturbation", "refusal"] or f"{summary.loc['Objective perturbation', 'start']:.6g}"
+    assert why in printed
+
+
+@pytest.mark.parametrize("parameters", [{}, {"x": 0.3, "y": 2.0, "alpha": 3.5}, {"l2_reg": 0.5}])
+def test_script_of_the_glm_page(parameters):
+    state = GLMState(**parameters)
+    scope, printed = run(state.script())
+    curves, densities = state.curves(), state.densities().set_index("theta")
+    np.testing.assert_array_equal(scope["log_ratio"], densities.loc[scope["theta"], RATIO])
+    assert scope["dimensions"] == list(DIMENSIONS)
+    if state.refusal():
+        assert "l2_reg must exceed smoothness" in printed
+    else:
+        np.testing.assert_allclose(scope["other"], curves[OTHER], rtol=1e-14)
+        assert scope["glm"] == pytest.approx(curves[GLM].iloc[0], rel=1e-14)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"sampled": False, "steps": 5, "seed": 3}, {"l2_reg": 0.2, "epsilon": 2.0}])
+def test_script_of_the_spectrum_page(parameters):
+    state = SpectrumState(**parameters)
+    scope, printed = run(state.script())
+    fits, refused = state.fits()
+    assert set(scope["paths"]) == set(fits)
+    for name, fit in fits.items():
+        np.testing.assert_array_equal(scope["paths"][name], fit.path)
+        np.testing.assert_array_equal(scope["noise"][name], fit.noise)
+        np.testing.assert_array_equal(scope["covariance"][name], fit.covariance)
+        assert f"{name}: noise of standard deviation {np.sqrt(fit.covariance.sum()):.6g} in" in printed
+        assert str(fit.privacy) in printed
+    for name in refused:
+        assert f"{name}: l2_reg must exceed" in printed or f"{name}: no noise_std" in printed
+
+
+@pytest.mark.parametrize("parameters", [{}, {"l2_reg": 0.5, "epsilon": 1.0}, {"direction": "add", "noise_std": 3.0}])
+def test_script_of_the_worst_case_page(parameters):
+    state = WorstCaseState(**parameters)
+    scope, printed = run(state.script())
+    curves, summary = state.curves(), state.summary()
+    assert scope["loss"] == state.worst()
+    for name, key, at in (("value", "loss", "theta"), ("shift", "map", "noise"), ("excess", "excess", "noise")):
+        curve = curves[key].set_index("theta" if at == "theta" else "b")[WORST]
+        np.testing.assert_array_equal(scope[name], curve.loc[scope[at]])
+    shown = dict(line.split(": log10 delta = ") for line in printed.splitlines() if "log10 delta" in line)
+    bounds = ("HockeyStickBound", "RefinedBound", "TightBound", "AttainedLowerBound", "GaussianLowerBound")
+    for name, bound in zip(NAMES, bounds, strict=True):
+        if why := summary.loc[name, "refusal"]:
+            assert f"{bound}: {why}" in printed
+        else:
+            assert float(shown[bound]) == pytest.approx(summary.loc[name, "log10_delta"], rel=1e-5)
+    assert float(shown["This loss"]) == pytest.approx(summary.loc[ATTAINED, "log10_delta"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"svrg": False}, {"growing_l2_reg": True, "sag": False, "svrg": False, "gradient_tol": 1.0, "seed": 3}],
+)
+def test_script_of_the_solvers_page(parameters, monkeypatch):
+    monkeypatch.setattr(solvers, "SIZES", (128, 256))
+    state = SolversState(n_records=200, dimension=4, l2_reg=0.5, max_passes=50, **parameters)
+    scope, printed = run(state.script())
+    standings = run_race(**state.race_arguments()).standings.set_index("solver")
+    growth = run_growth(**state.growth_arguments()).set_index(["n", "solver"])
+    assert [solvers.NAMES[name] for name in scope["results"]] == [solvers.NAMES[name] for name in state.solvers()]
+    for name, result in scope["results"].items():
+        row = standings.loc[solvers.NAMES[name]]
+        assert (result.n_gradient_evaluations, result.success) == (row["evaluations"], row["finished"])
+        assert f"{name}: {'finished' if result.success else 'did not finish'} after {row['evaluations']}" in printed
+    assert {solvers.NAMES[name]: count for name, count in scope["predicted"].items()} == state.predictions()
+    for (n, name), (count, success) in scope["growth"].items():
+        assert (count, success) == tuple(growth.loc[(n, solvers.NAMES[name]), ["evaluations", "finished"]])
+    assert len(scope["growth"]) == len(growth) == 2 * len(state.solvers())
+
+
+@pytest.mark.parametrize("parameters", [{}, {"f": 1.05, "monotone_loss": False, "n_records": 50}])
+def test_script_of_the_calibrate_page(parameters, monkeypatch):
+    names = ["Hockey-stick", "Refined"]  # as right as with all of them, in less time
+    monkeypatch.setattr(CalibrateState, "names", lambda self: names)
+    state = CalibrateState(**parameters)
+    scope, printed = run(state.script())
+    summary = state.summary()
+    assert list(scope["curves"]) == names
+    for name, (noise_std, l2_reg, risk) in scope["curves"].items():
+        row = summary.loc[name]
+        curve = state.curve(name, {(name, part): state.part(name, part) for part in range(CHUNKS)})
+        np.testing.assert_allclose(noise_std, curve["noise_std"], rtol=1e-15)
+        np.testing.assert_allclose(l2_reg, curve["l2_reg"], rtol=3e-4)
+        np.testing.assert_allclose(risk, curve["risk"], rtol=3e-4)
+        assert scope["points"][name] == pytest.approx(np.inf if row["refusal"] else row["l2_reg"], rel=1e-8)
+        assert scope["best"][name].risk.total == pytest.approx(row["best_risk"], rel=1e-3)
+        assert f"{name}: lambda = {scope['points'][name]:.6g} at sigma" in printed
+
+
+def test_tables_have_their_names():
+    for kind in STATES:
+        state = kind()
+        assert tuple(state.tables()) == state.table_names
+    tables = FitState().tables()
+    assert tables["fit_trace"].empty and tables["fit_draws"].empty
+    state = FitState(draws=2)
+    state.result = run_fit(**state.arguments())
+    assert state.tables()["fit_draws"]["draw"].tolist() == [1, 2]
