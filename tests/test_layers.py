@@ -24,13 +24,6 @@ LAYERS = [
     "__main__",
 ]
 ROOMS = {"computation": 0, "parameters": 0, "state": 1, "plots": 2, "upload": 2, "view": 3}  # of a page, lowest first
-    "computation": 0,
-    "state": 1,
-    "parameters": 0,
-    "plots": 2,
-    "upload": 2,
-    "view": 3,
-}  # of a page, the first below
 NOT_FROM_BELOW_THE_VIEWS = {"compute", "interface"}
 DRAWING = {"panel", "panel_material_ui", "holoviews", "bokeh"}
 MAY_DRAW = {"interface", "app", "hosting", "__main__"}
