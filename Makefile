@@ -58,7 +58,7 @@ lint: $(VENV)/test
 study: $(VENV)/app
 	$(BIN)/python -m explorer.study --output explorer/study/results/paper.csv
 
-# README's results and their plots from that table.
+# docs/results.md and its plots from that table.
 report: $(VENV)/app
 	$(BIN)/python -m explorer.study.report
 

@@ -1,6 +1,6 @@
 """Accuracy against epsilon as a small SVG file: the same bytes on every machine, without a browser or a plot library.
 
-The explorer's own plots are Bokeh's, whose export to a file needs a browser; what README shows must be made anew, and
+The explorer's own plots are Bokeh's, whose export to a file needs a browser; what the docs show must be made anew, and
 be checked against the table, wherever the study runs.
 """
 

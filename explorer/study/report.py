@@ -1,4 +1,4 @@
-"""`python -m explorer.study.report` writes README's results and their plots anew from the table in the package.
+"""`python -m explorer.study.report` writes docs/results.md and its plots from the table in the package.
 
 Every number in them is computed here from that table, except those labelled as the paper's.
 """
@@ -14,7 +14,6 @@ from explorer.study.methods import METHODS, NOISE_FACTOR, OPTIMUM_NORM
 from explorer.study.results import load_provenance, load_published, load_results
 from explorer.study.summary import gain, summarise
 
-BEGIN, END = "<!-- study: begin -->\n", "<!-- study: end -->"
 NAMES = {"synthetic_l": "Synthetic-L", "synthetic_h": "Synthetic-H", "adult": "Adult", "gisette": "Gisette"}
 _STROKES = {
     "amp_rdp": ("#56B4E9", ""),
@@ -31,30 +30,21 @@ _SHORT = {"dp_sgd_dishonest": "DP-SGD, dishonest", "amp_rdp": "Algorithm 1", "dp
 
 
 def main(arguments=None):
-    """Rewrite README between its markers, and the plots."""
+    """Write the page and the plots."""
     parser = argparse.ArgumentParser(prog="python -m explorer.study.report", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--root", default=".", type=Path, help="folder of README.md and docs (default: this one)")
-    root = parser.parse_args(arguments).root
+    parser.add_argument("--docs", default="docs", type=Path, help="folder to write to (default: docs)")
+    docs = parser.parse_args(arguments).docs
     try:
         results = load_results()
     except FileNotFoundError as error:
         parser.exit(1, f"{error}\n")
     if missing := {cell.seed for cell in grid()} - set(results.loc[results["error"] == "", "seed"]):
         parser.exit(1, f"the table lacks {len(missing)} cells, or has an error for them: make study\n")
-    readme = root / "README.md"
-    readme.write_text(with_section(readme.read_text(encoding="utf-8"), section(results, load_provenance())), "utf-8")
-    for name, text in figures(results).items():
-        path = root / "docs" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="")
-    print(f"README.md and {len(figures(results))} plots in docs are up to date")
-
-
-def with_section(readme, text):
-    """README's text with `text` between the markers; ValueError if they are not there."""
-    if BEGIN not in readme or END not in readme:
-        raise ValueError(f"README.md must have the lines {BEGIN.strip()!r} and {END!r}")
-    return readme[: readme.index(BEGIN) + len(BEGIN)] + text + readme[readme.index(END) :]
+    docs.mkdir(parents=True, exist_ok=True)
+    texts = {"results.md": page(results, load_provenance()), **figures(results)}
+    for name, text in texts.items():
+        (docs / name).write_text(text, encoding="utf-8", newline="")
+    print(f"wrote {', '.join(texts)} to {docs}")
 
 
 def figures(results):
@@ -62,20 +52,21 @@ def figures(results):
     return {f"accuracy_{dataset}.svg": _figure(part) for dataset, part in _datasets(summarise(results))}
 
 
-def section(results, provenance):
-    """The Markdown of README's results."""
+def page(results, provenance):
+    """The Markdown of docs/results.md."""
     table = summarise(results)
     return "\n\n".join(
         [
+            "# Results",
             _method(results, provenance),
             *_plots(table),
-            "### Beside the paper's tables",
+            "## Comparison with the paper's tables",
             *_beside_the_paper(table),
-            "### What tight accounting gains",
+            "## What tight accounting gains",
             *_tight(results, table),
-            "### Where honest DP-SGD stands under privacy profiles",
+            "## Honest DP-SGD under privacy-profile accounting",
             *_honest(results, table),
-            "### All accuracies",
+            "## All accuracies",
             *_everything(table),
             "",
         ]
@@ -89,7 +80,7 @@ def _method(results, provenance):
     return (
         f"`make study` made `explorer/study/results/paper.csv` in {hours:.1f} hours on {machine['cores']} cores "
         f"({machine['system']}, {machine['processor']}, {machine['memory_gb']:g} GB; {versions}); `make report` makes "
-        f"this section from it. Accuracies are percentages of the test records, means of {results['trial'].nunique()} "
+        f"this page from it. Accuracies are percentages of the test records, means of {results['trial'].nunique()} "
         f"trials on {results['split'].nunique()} random 80/20 splits, ± 1.96 standard errors, all at δ = "
         f"{results['delta'].max():g}. No split or seed was chosen by its result. DP-SGD's learning rate is chosen by "
         "accuracy on the test records, as in the paper: dishonestly, as the best of ten in each trial at the privacy "
@@ -102,7 +93,7 @@ def _method(results, provenance):
 
 def _plots(table):
     for dataset, _ in _datasets(table):
-        yield f"![Accuracy against epsilon on {NAMES[dataset]}](docs/accuracy_{dataset}.svg)"
+        yield f"![Accuracy against epsilon on {NAMES[dataset]}](accuracy_{dataset}.svg)"
 
 
 def _figure(table):
@@ -227,7 +218,7 @@ def _gain_table(gains, dataset, *more):
 
 
 def _everything(table):
-    yield "<details><summary>Mean test accuracy of every method, in percent</summary>"
+    yield "Mean test accuracy of every method, in percent."
     for dataset, part in _datasets(table):
         of = {(row.method, row.epsilon): _percent(row) for row in part.itertuples()}
         epsilons = sorted({epsilon for _, epsilon in of if np.isfinite(epsilon)})
@@ -235,7 +226,6 @@ def _everything(table):
         rows = [[METHODS[method].label, *(of[method, e] for e in epsilons)] for method in private]
         yield _markdown([NAMES[dataset], *(f"ε = {e:g}" for e in epsilons)], rows)
         yield f"{METHODS['non_private'].label}: {of['non_private', np.inf]}."
-    yield "</details>"
 
 
 def _percent(row):

@@ -1,15 +1,14 @@
-"""The table in the package: whole, where the reference says it should be, and what README shows."""
+"""The table in the package: whole, where the reference says it should be, and what docs/results.md shows."""
 
 from pathlib import Path
 
 import pytest
 
 from explorer.study import Cell, grid, load_provenance, load_results, run_cell, summarise
-from explorer.study.report import END, figures, section, with_section
+from explorer.study.report import figures, page
 from explorer.study.results import COLUMNS, SHIPPED
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
 
 pytestmark = pytest.mark.skipif(not SHIPPED.exists(), reason="no table of results is in the package yet: make study")
 
@@ -95,10 +94,10 @@ def test_what_computed_it_is_told():
     assert sum(session["cells"] for session in notes["sessions"]) >= len(grid())
 
 
-def test_readme_shows_this_table(results):
+def test_the_docs_show_this_table(results):
     """`make report` writes both anew."""
-    assert END in README
-    assert with_section(README, section(results, load_provenance())) == README
+    shown = (DOCS / "results.md").read_text(encoding="utf-8")
+    assert shown == page(results, load_provenance())
     for name, text in figures(results).items():
-        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text
-        assert f"docs/{name}" in README
+        assert (DOCS / name).read_text(encoding="utf-8") == text
+        assert f"]({name})" in shown
