@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from explorer.study import LEARNING_RATES, METHODS, gain, load_published, paired, per_trial, summarise
-from explorer.study.report import BEGIN, END, figures, section, with_section
+from explorer.study.report import figures, page
 
 PROVENANCE = {
     "machine": {"system": "Linux", "processor": "x86_64", "cores": 2, "memory_gb": 8.0},
@@ -92,8 +92,8 @@ def test_published_numbers_are_the_papers(experiments_reference):
         assert 100 * row.accuracy == pytest.approx(paper[f"{row.epsilon:g}"])
 
 
-def test_the_section_shows_the_tables_numbers(results):
-    text = section(results, PROVENANCE)
+def test_the_page_shows_the_tables_numbers(results):
+    text = page(results, PROVENANCE)
     assert "in 2.0 hours on 2 cores (Linux, x86_64, 8 GB; python 3.11.0, numpy 2.0.0)" in text
     assert "| Algorithm 1 | 80.90 ± 0.38 | 90.05 |" in text
     assert "-9.2 on Synthetic-L at ε = 0.1" in text
@@ -121,10 +121,3 @@ def test_a_plot_for_each_dataset_with_a_curve_for_each_method(results):
             assert ((points[:, 1] >= 40) & (points[:, 1] <= 400)).all()
         shown = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
         assert {method.label for method in METHODS.values()} <= shown
-
-
-def test_only_the_part_between_the_markers_changes():
-    readme = f"before\n{BEGIN}old\n{END}\nafter"
-    assert with_section(readme, "new\n") == f"before\n{BEGIN}new\n{END}\nafter"
-    with pytest.raises(ValueError, match=r"README\.md must have the lines"):
-        with_section("no markers", "new")
