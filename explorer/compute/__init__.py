@@ -4,12 +4,12 @@ that a page waits for in processes beside this one."""
 from explorer.compute.broker import RemotePool, serve_pool
 from explorer.compute.jobs import Job, JobCancelled, JobTimedOut, PoolFull, PoolLost, WorkerDied
 from explorer.compute.pool import WorkerPool, prepare_processes
-from explorer.compute.process import PROCESSES, Beside, take_until
-from explorer.compute.shared import share, shared_beside, shared_pool
+from explorer.compute.process import PROCESSES, ComputeProcesses, take_until
+from explorer.compute.shared import share, shared_pool, shared_processes
 
 __all__ = [
     "PROCESSES",
-    "Beside",
+    "ComputeProcesses",
     "Job",
     "JobCancelled",
     "JobTimedOut",
@@ -21,7 +21,7 @@ __all__ = [
     "prepare_processes",
     "serve_pool",
     "share",
-    "shared_beside",
     "shared_pool",
+    "shared_processes",
     "take_until",
 ]

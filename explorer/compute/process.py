@@ -21,7 +21,7 @@ REMEMBERED_BYTES = 64 * 2**20
 TURN_SECONDS = 0.2  # so often some pieces of a long answer are given
 
 
-class Beside:
+class ComputeProcesses:
     """Computes in processes of its own, and remembers answers for all sessions of this process.
 
     Work and answers are pickled, so that sessions share no object.

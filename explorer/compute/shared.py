@@ -4,7 +4,7 @@ import threading
 from functools import cache
 
 from explorer.compute.pool import WorkerPool
-from explorer.compute.process import Beside
+from explorer.compute.process import ComputeProcesses
 
 _shared = None
 _lock = threading.Lock()
@@ -27,6 +27,6 @@ def share(pool):
 
 
 @cache
-def shared_beside():
+def shared_processes():
     """The processes beside this one; they start when there is something to compute."""
-    return Beside()
+    return ComputeProcesses()

@@ -39,7 +39,7 @@ def _exception(error):
         error = error.__cause__ or error.__context__
 
 
-def write_impersonally():
+def configure_logging():
     """Let every logger of this process write to standard error by ImpersonalFormatter."""
     handler = logging.StreamHandler()
     handler.setFormatter(ImpersonalFormatter())

@@ -11,7 +11,7 @@ import time
 
 from explorer.compute import RemotePool, share
 from explorer.compute.jobs import end_with_parent
-from explorer.hosting.logs import write_impersonally
+from explorer.hosting.logs import configure_logging
 
 log = logging.getLogger("explorer.hosting")
 
@@ -33,7 +33,7 @@ def run_server(settings, *, index, pool_address, secret):
     pool_address : str, where the pool of workers listens
     secret : str, which signs sessions; the same for all servers
     """
-    write_impersonally()
+    configure_logging()
     pool = RemotePool(pool_address, authkey=bytes(multiprocessing.current_process().authkey))
     share(pool)
     asyncio.run(_serve(settings, index=index, pool=pool, secret=secret))
@@ -41,7 +41,7 @@ def run_server(settings, *, index, pool_address, secret):
 
 async def _serve(settings, *, index, pool, secret):
     server, condition = build_server(settings, index=index, pool=pool, secret=secret)
-    write_impersonally()  # the libraries are loaded now, and some have set up handlers
+    configure_logging()  # the libraries are loaded now, and some have set up handlers
     prepare(server)
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 

@@ -12,7 +12,7 @@ from multiprocessing.connection import wait
 
 from explorer.compute import WorkerPool, prepare_processes, serve_pool
 from explorer.compute.jobs import end_with_parent
-from explorer.hosting.logs import write_impersonally
+from explorer.hosting.logs import configure_logging
 from explorer.hosting.server import run_server
 
 log = logging.getLogger("explorer.hosting")
@@ -29,22 +29,22 @@ def host(settings):
     ----------
     settings : Settings
     """
-    write_impersonally()
+    configure_logging()
     stopping = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: stopping.append(number))
     with tempfile.TemporaryDirectory(prefix="explorer-") as folder:  # only this user can look into it
         address, secret = os.path.join(folder, "pool"), secrets.token_hex(32)
         servers = [
-            Keeper(f"server {i}", partial(run_server, settings, index=i, pool_address=address, secret=secret))
+            Supervisor(f"server {i}", partial(run_server, settings, index=i, pool_address=address, secret=secret))
             for i in range(settings.servers)
         ]
-        pool = Keeper("pool", partial(run_pool, settings, address))
+        pool = Supervisor("pool", partial(run_pool, settings, address))
         log.info("hosting for %s with %d servers; stop with SIGTERM", settings.origin, settings.servers)
         while not stopping:
-            for keeper in (pool, *servers):
-                keeper.keep()
-            wait([keeper.process.sentinel for keeper in (pool, *servers) if keeper.process], LOOK_SECONDS)
+            for supervisor in (pool, *servers):
+                supervisor.keep_running()
+            wait([supervisor.process.sentinel for supervisor in (pool, *servers) if supervisor.process], LOOK_SECONDS)
         _stop(servers, settings.stop_seconds + GRACE_SECONDS)
         _stop([pool], GRACE_SECONDS)
     log.info("stopped")
@@ -53,7 +53,7 @@ def host(settings):
 def run_pool(settings, address):
     """The process of the pool, which ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    write_impersonally()
+    configure_logging()
     end_with_parent()
     pool = WorkerPool(
         max_workers=settings.workers,
@@ -66,7 +66,7 @@ def run_pool(settings, address):
     serve_pool(pool, address=address, authkey=bytes(multiprocessing.current_process().authkey))
 
 
-class Keeper:
+class Supervisor:
     """Keeps one process running; if it dies again and again, with growing pauses.
 
     Parameters
@@ -80,7 +80,7 @@ class Keeper:
         self.process = None
         self.pause, self.start_at, self.started_at = 0.0, 0.0, 0.0
 
-    def keep(self):
+    def keep_running(self):
         """Start the process if it does not run and its pause is over."""
         now = time.monotonic()
         if self.process is not None and not self.process.is_alive():
@@ -95,8 +95,8 @@ class Keeper:
             self.started_at = now
 
 
-def _stop(keepers, patience_seconds):
-    processes = [keeper.process for keeper in keepers if keeper.process is not None]
+def _stop(supervisors, patience_seconds):
+    processes = [supervisor.process for supervisor in supervisors if supervisor.process is not None]
     for process in processes:
         process.terminate()
     deadline = time.monotonic() + patience_seconds

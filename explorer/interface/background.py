@@ -7,7 +7,7 @@ from functools import cache, partial
 
 import panel as pn
 
-from explorer.compute import PROCESSES, WorkerDied, shared_beside, take_until
+from explorer.compute import PROCESSES, WorkerDied, shared_processes, take_until
 from explorer.interface.document import in_session, on_document
 
 QUIET_SECONDS = 0.04  # a key that is held down asks again sooner than that
@@ -22,10 +22,10 @@ def _threads():
 @cache
 def prepare():
     """Start the processes beside this one, which takes a second or two, before anyone waits for them."""
-    _threads().submit(shared_beside().run, pickle.dumps(bool))
+    _threads().submit(shared_processes().run, pickle.dumps(bool))
 
 
-class Soon:
+class NextTick:
     """Runs what was asked for last in the document's next turn: after what a hand is waiting for has been sent.
 
     Without an event loop, as in a script, it runs at once.
@@ -47,7 +47,7 @@ class Soon:
         update()
 
 
-class Latest:
+class LatestOnly:
     """Computes beside the loop, one piece of work at a time, and drops whatever a newer request has overtaken.
 
     On a served page, work that can be pickled, a `partial` or a method of a state's copy, is done in a process beside
@@ -75,7 +75,7 @@ class Latest:
         self.forget()
         packed = _packed(work)
         try:
-            answer = shared_beside().recall(packed)
+            answer = shared_processes().recall(packed)
         except KeyError:
             if _is_live():
                 self._wanted = (work, packed, show)
@@ -149,7 +149,7 @@ def _answer(work, packed):
     """Of the work, from the processes beside this one where that is possible."""
     if packed is None:
         return work()
-    beside = shared_beside()
+    beside = shared_processes()
     try:
         return beside.recall(packed)  # another session may have asked meanwhile
     except KeyError:
@@ -165,35 +165,35 @@ def _answer(work, packed):
     return answer
 
 
-class Pieces:
+class IncrementalResults:
     """Computes the many pieces of a picture in turns, and has it shown after each.
 
     Parameters
     ----------
     show : callable without arguments; draws what is known
-    lines : int, how many lists of pieces are computed beside each other
+    queues : int, how many lists of pieces are computed beside each other
 
     Attributes
     ----------
     known : dict of the pieces that are there, all of them of the current parameters
     """
 
-    def __init__(self, show, *, lines):
+    def __init__(self, show, *, queues):
         self.known, self._show = {}, show
-        self._lines = [Latest() for _ in range(lines)]
+        self._queues = [LatestOnly() for _ in range(queues)]
 
     def restart(self, known=None):
         """Compute no more than what is being computed, which is not shown either, and forget all but `known`."""
         self.known = {} if known is None else known
-        for line in self._lines:
-            line.forget()
+        for queue in self._queues:
+            queue.forget()
 
     def compute(self, piece, *pending):
-        """Compute piece(*key) for the keys in each of the lists `pending`, one for each line, until `restart`."""
-        for line, keys in zip(self._lines, pending, strict=True):
-            self._take_turns(line, piece, keys, self.known)
+        """Compute piece(*key) for the keys in each of the lists `pending`, one for each queue, until `restart`."""
+        for queue, keys in zip(self._queues, pending, strict=True):
+            self._take_turns(queue, piece, keys, self.known)
 
-    def _take_turns(self, line, piece, pending, known):
+    def _take_turns(self, queue, piece, pending, known):
         if not pending:
             return
 
@@ -202,8 +202,8 @@ class Pieces:
                 return
             known.update(pieces)
             count = len(known)
-            self._take_turns(line, piece, pending[len(pieces) :], known)
+            self._take_turns(queue, piece, pending[len(pieces) :], known)
             if len(known) == count:  # or else the next came at once, and were shown with these
                 self._show()
 
-        line.request(partial(take_until, piece, pending), show)
+        queue.request(partial(take_until, piece, pending), show)

@@ -34,7 +34,7 @@ class JobRunner:
     cancelled, failed : str, sentences for the two unhappy ends; the reason follows the second
     explain : callable of the exception, what is said of it as the reason
     ended : callable without arguments, called last when a job has ended, however that was
-    pool : WorkerPool or None for the one that all sessions of this process share
+    engine : Engine or None for the one that all sessions of this process share
 
     Attributes
     ----------
@@ -53,9 +53,9 @@ class JobRunner:
         failed="The computation failed:",
         explain=str,
         ended=lambda: None,
-        pool=None,
+        engine=None,
     ):
-        self.doing, self.cancelled, self.failed, self.explain, self.pool = doing, cancelled, failed, explain, pool
+        self.doing, self.cancelled, self.failed, self.explain, self.engine = doing, cancelled, failed, explain, engine
         self.ended = ended
         self.job = self._wanted = None
         self.run_button = pmui.Button(label=label, variant="contained", on_click=start)
@@ -111,7 +111,7 @@ class JobRunner:
             on_document(lambda: (end(), self.ended()))
 
     def _submit(self, function, arguments):
-        return (self.pool or shared_pool()).submit(function, session=session_name(), **arguments)
+        return (self.engine or shared_pool()).submit(function, session=session_name(), **arguments)
 
     async def _listen(self, job, follow):
         messages, began, part = [], None, None

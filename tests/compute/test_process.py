@@ -9,13 +9,13 @@ from functools import partial
 import pytest
 from work import PATIENCE
 
-from explorer.compute import Beside, WorkerDied, take_until
+from explorer.compute import ComputeProcesses, WorkerDied, take_until
 from explorer.compute.process import NICENESS
 
 
 @pytest.fixture(scope="module")
 def beside():
-    return Beside(processes=1, remembered_bytes=1000)
+    return ComputeProcesses(processes=1, remembered_bytes=1000)
 
 
 def asked(beside, work):

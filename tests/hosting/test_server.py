@@ -115,7 +115,7 @@ def test_an_upload_is_gone_with_its_session(serve, monkeypatch):
     seen = {}
 
     def build():
-        view = FitView(pool=IdlePool())
+        view = FitView(engine=IdlePool())
         seen["view"] = weakref.ref(view)
         send(view, CSV)
         return view

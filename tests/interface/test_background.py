@@ -11,9 +11,9 @@ import numpy as np
 
 from explorer.compute import process as beside
 from explorer.interface import background
-from explorer.interface.background import Latest, Pieces, Soon
+from explorer.interface.background import IncrementalResults, LatestOnly, NextTick
 from explorer.pages.bounds.view import BoundsView
-from tests.interface.beside import run_beside
+from tests.interface.event_loop import run_concurrently
 
 
 def square(number):
@@ -27,7 +27,7 @@ async def until(condition):
 
 def test_without_an_event_loop_all_pieces_are_there_at_once():
     shown = []
-    pieces = Pieces(lambda: shown.append(dict(pieces.known)), lines=2)
+    pieces = IncrementalResults(lambda: shown.append(dict(pieces.known)), queues=2)
     pieces.compute(square, [(2,), (3,)], [(4,)])
     assert pieces.known == {(2,): 4, (3,): 9, (4,): 16}
     assert shown[-1] == pieces.known
@@ -36,13 +36,13 @@ def test_without_an_event_loop_all_pieces_are_there_at_once():
 def test_pieces_are_shown_after_every_turn(monkeypatch):
     monkeypatch.setattr(beside, "TURN_SECONDS", 0)  # a piece a turn
     shown = []
-    pieces = Pieces(lambda: shown.append(len(pieces.known)), lines=1)
+    pieces = IncrementalResults(lambda: shown.append(len(pieces.known)), queues=1)
 
     async def work():
         pieces.compute(square, [(i,) for i in range(4)])
         await until(lambda: len(pieces.known) == 4)
 
-    run_beside(work(), lambda: asyncio.sleep(0), seconds=30)
+    run_concurrently(work(), lambda: asyncio.sleep(0), seconds=30)
     assert shown == [1, 2, 3, 4]
     assert pieces.known == {(i,): i**2 for i in range(4)}
 
@@ -55,7 +55,7 @@ def test_a_piece_of_parameters_that_moved_is_dropped_and_what_still_holds_is_kep
         may_end.wait(30)
         return -number
 
-    pieces = Pieces(lambda: None, lines=1)
+    pieces = IncrementalResults(lambda: None, queues=1)
 
     async def work():
         pieces.compute(slow, [(1,)])
@@ -65,7 +65,7 @@ def test_a_piece_of_parameters_that_moved_is_dropped_and_what_still_holds_is_kep
         may_end.set()
         await until(lambda: len(pieces.known) == 2)
 
-    run_beside(work(), lambda: asyncio.sleep(0), seconds=60)
+    run_concurrently(work(), lambda: asyncio.sleep(0), seconds=60)
     assert pieces.known == {(5,): 25, (2,): 4}
 
 
@@ -73,7 +73,7 @@ def test_soon_runs_in_the_next_turn_only_what_was_asked_for_last(monkeypatch):
     turns, ran = [], []
     monkeypatch.setattr(background, "in_session", lambda: True)
     monkeypatch.setattr(background, "on_document", turns.append)
-    soon = Soon()
+    soon = NextTick()
     for number in (1, 2):
         soon.request(lambda number=number: ran.append(number))
     assert (ran, len(turns)) == ([], 1)
@@ -98,7 +98,7 @@ def test_slow_curves_of_other_parameters_are_never_shown():
         assert all(np.isnan(curve).all() for _, curve in shown[:-1])
         assert [noise_std for noise_std, _ in shown] == [6, 7, 7]
 
-    run_beside(work(), lambda: asyncio.sleep(0), seconds=60)
+    run_concurrently(work(), lambda: asyncio.sleep(0), seconds=60)
 
 
 def test_work_that_can_be_pickled_is_done_beside_and_known_the_next_time(monkeypatch):
@@ -106,17 +106,17 @@ def test_work_that_can_be_pickled_is_done_beside_and_known_the_next_time(monkeyp
     shown = []
 
     async def work():
-        assert not Latest().request(os.getpid, shown.append)
+        assert not LatestOnly().request(os.getpid, shown.append)
         await until(lambda: shown)
         (pid,) = shown
         assert pid != os.getpid()
         os.kill(pid, signal.SIGKILL)
-        Latest().request(partial(divmod, 7, 2), shown.append)  # answered all the same
+        LatestOnly().request(partial(divmod, 7, 2), shown.append)  # answered all the same
         await until(lambda: len(shown) == 2)
-        assert Latest().request(os.getpid, shown.append)
+        assert LatestOnly().request(os.getpid, shown.append)
         assert shown == [pid, (3, 1), pid]
 
-    run_beside(work(), lambda: asyncio.sleep(0), seconds=60)
+    run_concurrently(work(), lambda: asyncio.sleep(0), seconds=60)
 
 
 def test_a_closure_stays_here_and_so_does_everything_where_no_page_is_served(monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 
 from explorer.compute import WorkerPool
 from explorer.interface.job import JobRunner
-from tests.interface.beside import job, run_beside
+from tests.interface.event_loop import job, run_concurrently
 
 PATIENCE = 60
 
@@ -30,8 +30,8 @@ class Page:
     """What a page has of a runner, and what it was told."""
 
     def __init__(self, **options):
-        pool = WorkerPool(max_workers=1, max_queued=0)
-        self.runner = JobRunner(lambda _: None, cancelled="Stopped.", failed="It failed:", pool=pool, **options)
+        engine = WorkerPool(max_workers=1, max_queued=0)
+        self.runner = JobRunner(lambda _: None, cancelled="Stopped.", failed="It failed:", engine=engine, **options)
         self.seen, self.shown = [], []
 
     def follow(self, messages):
@@ -41,7 +41,7 @@ class Page:
     def drive(self, function, arguments, act=lambda: asyncio.sleep(0)):
         """Run the job and `act`, a coroutine function, beside it."""
         run = partial(self.runner.run, function, arguments, show=self.shown.append, follow=self.follow)
-        run_beside(job(self.runner, run), act, seconds=PATIENCE)
+        run_concurrently(job(self.runner, run), act, seconds=PATIENCE)
         runner = self.runner
         assert (runner.run_button.disabled, runner.cancel_button.disabled) == (False, True)
         assert (runner.progress.visible, runner.job) == (False, None)
@@ -123,7 +123,7 @@ def test_dead_worker_is_reported_and_the_next_job_runs(page):
 def test_full_pool_and_errors_are_explained(page):
     page.drive(fail, {})
     assert page.runner.status.object == "It failed: no such thing"
-    page.runner.pool.submit(count, upto=1, pause=PATIENCE)
+    page.runner.engine.submit(count, upto=1, pause=PATIENCE)
     page.drive(count, {"upto": 1})
     assert "the worker pool is full" in page.runner.status.object
     assert page.shown == []
@@ -131,8 +131,8 @@ def test_full_pool_and_errors_are_explained(page):
 
 def test_a_queued_job_says_that_it_waits():
     page = Page()
-    page.runner.pool = WorkerPool(max_workers=1, max_queued=1)
-    blocker = page.runner.pool.submit(count, upto=1, pause=PATIENCE)
+    page.runner.engine = WorkerPool(max_workers=1, max_queued=1)
+    blocker = page.runner.engine.submit(count, upto=1, pause=PATIENCE)
 
     async def free():
         while not page.runner.status.object.startswith("Waiting until other"):

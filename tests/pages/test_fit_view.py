@@ -11,7 +11,7 @@ from explorer.compute import WorkerPool
 from explorer.pages.fit import view as fit
 from explorer.pages.fit.state import CERTIFICATE, FitState, run_fit
 from explorer.pages.fit.view import FitView
-from tests.interface.beside import job, run_beside
+from tests.interface.event_loop import job, run_concurrently
 from tests.interface.words import said
 
 PATIENCE = 60
@@ -20,7 +20,7 @@ CSV = "\n".join(["a,b,kind", *(f"{i % 13},{i % 7},{'xy'[i % 2]}" for i in range(
 
 @pytest.fixture
 def view():
-    return FitView(FitState(draws=4), pool=WorkerPool(max_workers=1, max_queued=0))
+    return FitView(FitState(draws=4), engine=WorkerPool(max_workers=1, max_queued=0))
 
 
 def slow_fit(*, report, **arguments):
@@ -30,7 +30,7 @@ def slow_fit(*, report, **arguments):
 
 def drive(view, act=lambda: asyncio.sleep(0)):
     """Run the view's fit and `act`, a coroutine function, beside it."""
-    run_beside(job(view.runner, view.run), act, seconds=PATIENCE)
+    run_concurrently(job(view.runner, view.run), act, seconds=PATIENCE)
     assert view.runner.job is None
 
 

@@ -11,7 +11,7 @@ from explorer.learning.solvers import SOLVERS
 from explorer.pages.solvers import view as solvers
 from explorer.pages.solvers.state import LAWS, NAMES, SIZES, SolversState, run_growth, run_race
 from explorer.pages.solvers.view import SolversView
-from tests.interface.beside import job, run_beside
+from tests.interface.event_loop import job, run_concurrently
 from tests.interface.words import said
 
 PATIENCE = 300
@@ -25,7 +25,7 @@ def pool():
 def small(pool, **parameters):
     chosen = dict.fromkeys(SOLVERS, False) | {"gradient_descent": True, "sag": True, "newton": True}
     setting = {"n_records": 200, "dimension": 4, "max_passes": 40, "l2_reg": 0.5}
-    return SolversView(SolversState(**(chosen | setting | parameters)), pool=pool)
+    return SolversView(SolversState(**(chosen | setting | parameters)), engine=pool)
 
 
 def slow_race(*, report, **arguments):
@@ -47,7 +47,7 @@ def shown(marks, kind):
 
 def raced(view, act):
     """Run the view's race and `act`, a coroutine function of the view, beside it."""
-    run_beside(job(view.runner, view.run), lambda: act(view), seconds=PATIENCE)
+    run_concurrently(job(view.runner, view.run), lambda: act(view), seconds=PATIENCE)
 
 
 async def wait(view):
@@ -158,7 +158,7 @@ def test_the_growth_law_of_lambda_keeps_the_race(pool):
 
 
 def test_nobody_chosen_is_explained(pool):
-    view = SolversView(SolversState(**dict.fromkeys(SOLVERS, False)), pool=pool)
+    view = SolversView(SolversState(**dict.fromkeys(SOLVERS, False)), engine=pool)
     raced(view, wait)
     assert view.runner.status.object == "Choose at least one solver."
     assert not any(line.visible for line in view.lines.values())

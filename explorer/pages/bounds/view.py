@@ -6,7 +6,7 @@ import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
-from explorer.interface.background import Latest, Soon
+from explorer.interface.background import LatestOnly, NextTick
 from explorer.interface.controls import alert, log_slider, switch
 from explorer.interface.page import PageView, hidden
 from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw, stroke
@@ -59,7 +59,7 @@ class BoundsView(PageView):
         plot.legend.click_policy = "hide"
         super().__init__(plot, **params)
         self.notes = alert(name="bounds_notes")
-        self.soon, self.slow = Soon(), Latest()
+        self.next_tick, self.slow = NextTick(), LatestOnly()
         self.state.param.watch(self._turn, ["epsilon", "delta", "epsilon_max", "epsilon_upright"])
         self.state.param.watch(self._draw, self.state.shared())
         self._turn()
@@ -81,7 +81,7 @@ class BoundsView(PageView):
             return
         self._show_curves(curves)
         if moves:
-            self.soon.request(lambda: self._show_readouts(state.rows(fast)))
+            self.next_tick.request(lambda: self._show_readouts(state.rows(fast)))
         else:
             self._show_readouts(state.rows(fast))
 

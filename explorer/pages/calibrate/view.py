@@ -7,7 +7,7 @@ import panel_material_ui as pmui
 from bokeh.events import Tap
 from bokeh.models import BoxAnnotation, ColumnDataSource, CustomJSTickFormatter, FixedTicker, Label, Range1d
 
-from explorer.interface.background import Pieces
+from explorer.interface.background import IncrementalResults
 from explorer.interface.controls import alert, choice, log_slider, switch
 from explorer.interface.document import on_document
 from explorer.interface.legend import name_only
@@ -56,7 +56,7 @@ class CalibrateView(PageView):
 
     def __init__(self, state=None, *, fit=None, **params):
         self.state, self.fit = state or self.state_type(), fit
-        self.parts = Pieces(self._show, lines=2)  # by (name, part); the slow ones in a line of their own
+        self.parts = IncrementalResults(self._show, queues=2)  # by (name, part); the slow ones in a queue of their own
         self.points, self.best = (
             ColumnDataSource({column: [] for column in MARKS}, name=f"calibrate_{name}") for name in ("points", "best")
         )

@@ -41,14 +41,14 @@ class CompareView(PageView):
     Parameters
     ----------
     state : CompareState or None for a new one
-    pool : WorkerPool or None for the one that all sessions of this process share
+    engine : Engine or None for the one that all sessions of this process share
     """
 
     state_type = CompareState
     question = "What does privacy cost in accuracy? Algorithm 1 beside DP-SGD, tuned honestly and not."
     introduction = INTRODUCTION
 
-    def __init__(self, state=None, *, pool=None, **params):
+    def __init__(self, state=None, *, engine=None, **params):
         self.state = state or self.state_type()
         empty = {name: [] for label in LABELS.values() for name in (label, *_further(label))}
         self.source = ColumnDataSource({"epsilon": [], **empty}, name="compare_curves")
@@ -79,7 +79,7 @@ class CompareView(PageView):
             doing="Fitting",
             cancelled="Cancelled. The trials that are drawn stay.",
             failed="The run ended early:",
-            pool=pool,
+            engine=engine,
         )
         self.state.param.watch(self._draw, ["dataset", "methods", "band", "live"])
         self.state.param.watch(self._read, ["epsilon"])

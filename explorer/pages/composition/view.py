@@ -12,7 +12,7 @@ from bokeh.models import (
     Range1d,
 )
 
-from explorer.interface.background import Pieces
+from explorer.interface.background import IncrementalResults
 from explorer.interface.controls import alert, log_slider, switch
 from explorer.interface.legend import name_only
 from explorer.interface.page import PageView, hidden
@@ -48,7 +48,7 @@ class CompositionView(PageView):
 
     def __init__(self, state=None, **params):
         self.state = state or self.state_type()
-        self.readings = Pieces(self._show, lines=2)  # by (name, k); the slow ones in a line of their own
+        self.readings = IncrementalResults(self._show, queues=2)  # by (name, k); the slow ones in a queue of their own
         self.refused = {}  # reasons by name
         self.source = ColumnDataSource(self._columns(), name="composition_curves")
         plot = curve_figure(

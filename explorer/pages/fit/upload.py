@@ -5,7 +5,7 @@ from html import escape
 import panel_material_ui as pmui
 
 from explorer import uploads
-from explorer.interface.background import Latest
+from explorer.interface.background import LatestOnly
 from explorer.interface.compatibility import BoundedFileInput
 from explorer.interface.controls import alert
 from explorer.pages.state import NAMES
@@ -42,7 +42,7 @@ class UploadControl:
     """
 
     def __init__(self, state):
-        self.state, self.reading = state, Latest()
+        self.state, self.reading = state, LatestOnly()
         self.button = BoundedFileInput(
             label=LABEL,
             uploaded_label=LABEL,

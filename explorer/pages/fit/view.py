@@ -53,14 +53,14 @@ class FitView(PageView):
     Parameters
     ----------
     state : FitState or None for a new one
-    pool : WorkerPool or None for the one that all sessions of this process share
+    engine : Engine or None for the one that all sessions of this process share
     """
 
     state_type = FitState
     question = "Train a private model here and now: what does privacy cost in accuracy?"
     introduction = INTRODUCTION
 
-    def __init__(self, state=None, *, pool=None, **params):
+    def __init__(self, state=None, *, engine=None, **params):
         self.state = state or self.state_type()
         self.pictures = {
             ACCURACY: (AccuracyPlot(),),
@@ -77,7 +77,7 @@ class FitView(PageView):
             failed="The fit failed and released nothing:",
             explain=self._explain,
             ended=self._keep_results,
-            pool=pool,
+            engine=engine,
         )
         self.remedy = None  # of the last run: the parameter, what it must exceed, the value that the button takes
         self.remedy_button = pmui.Button(variant="outlined", visible=False, on_click=self._take_remedy)

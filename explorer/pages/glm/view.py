@@ -6,7 +6,7 @@ import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
-from explorer.interface.background import Latest
+from explorer.interface.background import LatestOnly
 from explorer.interface.controls import alert, labelled_field, log_slider
 from explorer.interface.page import PageView, in_symbols
 from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw, stroke
@@ -62,7 +62,7 @@ class GLMView(PageView):
         plot.legend.click_policy = "hide"
         super().__init__(plot, *self._density_plots(), **params)
         self.notes = alert(name="glm_bug_notes")
-        self.slow = Latest()
+        self.slow = LatestOnly()
         self.state.param.watch(self._draw, self.state.shared())
         self._draw()
 

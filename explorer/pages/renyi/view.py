@@ -6,7 +6,7 @@ import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
-from explorer.interface.background import Latest
+from explorer.interface.background import LatestOnly
 from explorer.interface.controls import alert, log_slider, switch
 from explorer.interface.legend import name_only
 from explorer.interface.page import PageView, hidden
@@ -89,7 +89,7 @@ class RenyiView(PageView):
         plot.legend.update(click_policy="hide", location="top_left", orientation="horizontal", ncols=2)
         super().__init__(plot, **params)
         self.notes = alert(name="renyi_notes")
-        self.slow, self.known = Latest(), (None, None, None)
+        self.slow, self.known = LatestOnly(), (None, None, None)
         self.state.param.watch(self._draw, self.state.shared())
         self._draw()
 

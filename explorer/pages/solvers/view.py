@@ -5,7 +5,7 @@ import panel as pn
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, HoverTool, Range1d
 
-from explorer.interface.background import Latest
+from explorer.interface.background import LatestOnly
 from explorer.interface.controls import labelled_field, log_slider, switch
 from explorer.interface.job import JobRunner
 from explorer.interface.legend import name_only
@@ -57,23 +57,23 @@ class SolversView(PageView):
     Parameters
     ----------
     state : SolversState or None for a new one
-    pool : WorkerPool or None for the one that all sessions of this process share
+    engine : Engine or None for the one that all sessions of this process share
     """
 
     state_type = SolversState
     question = "How much work is it to get to τ? A race of eight solvers, beside what the theorems allow."
     introduction = INTRODUCTION
 
-    def __init__(self, state=None, *, pool=None, **params):
+    def __init__(self, state=None, *, engine=None, **params):
         self.state = state or self.state_type()
         self.growth_words = pn.pane.Markdown(GROWTH, sizing_mode="stretch_width", max_width=1200)
         self.growth_readouts = Readouts(name="solvers_growth_readouts")
         super().__init__(self._race_plot(), self._growth_plot(), **params)
-        self.runner = JobRunner(self.run, label="Race", doing="Racing", failed="The race failed:", pool=pool)
+        self.runner = JobRunner(self.run, label="Race", doing="Racing", failed="The race failed:", engine=engine)
         self.growth_runner = JobRunner(
-            self.run_growth, label="Race at every n", doing="Racing", failed="The races failed:", pool=pool
+            self.run_growth, label="Race at every n", doing="Racing", failed="The races failed:", engine=engine
         )
-        self.slow = Latest()
+        self.slow = LatestOnly()
         names = [name for name in self.state.shared() if name != "growing_l2_reg"]
         self.state.param.watch(self._forget, names)
         self.state.param.watch(self._forget_growth, self.state.shared())

@@ -8,7 +8,7 @@ import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, CustomJSHover, CustomJSTickFormatter, FixedTicker, LinearAxis, Range1d
 from bokeh.plotting.contour import contour_data
 
-from explorer.interface.background import Latest
+from explorer.interface.background import LatestOnly
 from explorer.interface.controls import alert, labelled_field, log_slider, switch
 from explorer.interface.page import PageView, hidden
 from explorer.interface.plotting import MARK, add_curve, add_heat_maps, curve_figure, redraw, stroke
@@ -53,7 +53,7 @@ class SpectrumView(PageView):
         super().__init__(self._map_plot(), self._path_plot(), self._noise_plot(), **params)
         self.notes = alert(name="spectrum_notes")
         self.statements = pn.pane.HTML(sizing_mode="stretch_width", name="spectrum_statements")
-        self.slow = Latest()
+        self.slow = LatestOnly()
         self.state.param.watch(self._fit, self.state.names_of_fits)
         self.state.param.watch(self._draw, ["prefix_sums", "absolute"])
         self._fit()

@@ -6,7 +6,7 @@ import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, CustomJSTickFormatter, Range1d
 
-from explorer.interface.background import Latest
+from explorer.interface.background import LatestOnly
 from explorer.interface.controls import alert, choice, log_slider, switch
 from explorer.interface.page import PageView, in_symbols
 from explorer.interface.plotting import add_curve, add_mark, add_tail, curve_figure, redraw, stroke
@@ -90,7 +90,7 @@ class WorstCaseView(PageView):
         )
         self.epsilon_mark = add_mark(self.figures["privacy loss"], "width")
         super().__init__(*self.figures.values(), **params)
-        self.slow = Latest()
+        self.slow = LatestOnly()
         self.notes = alert(name="worst_case_notes")
         self.state.param.watch(self._draw, self.state.shared())
         self._draw()

@@ -10,7 +10,7 @@ async def job(runner, run):
         await asyncio.sleep(0.01)
 
 
-def run_beside(work, act, *, seconds):
+def run_concurrently(work, act, *, seconds):
     """Run the coroutine `work` as a task and the coroutine function `act` beside it; fail if it takes too long."""
 
     async def both():
