@@ -1,1 +1,3 @@
-"""Objective perturbation, seen: privacy accountants, private linear learners and the pages that show them."""
+"""Objective perturbation: privacy accounting, private linear learners and the pages that show them."""
+
+__version__ = "0.1.0"

@@ -1,10 +1,16 @@
-"""environment.yml and pyproject.toml name the same packages with the same bounds."""
+"""What describes the package agrees: pyproject.toml, environment.yml, CITATION.cff, CHANGELOG.md and the version."""
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
+import yaml  # comes with Bokeh
+
+import explorer
 
 ROOT = Path(__file__).parents[1]
 
@@ -49,3 +55,52 @@ def test_what_bokeh_imports_only_when_it_draws_is_declared():
     used = [path for path in (ROOT / "explorer").rglob("*.py") if ".contour(" in path.read_text()]
     assert used
     assert "contourpy" in declared
+
+
+def test_one_version():
+    """explorer.__version__ is its only source; setuptools reads it without importing the package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in project["project"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "explorer.__version__"}
+    assert re.fullmatch(r"\d+\.\d+\.\d+", explorer.__version__)
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == explorer.__version__
+    latest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert latest[1] == explorer.__version__
+
+
+def test_the_version_is_known_without_an_installation():
+    """In a browser's Python the package is a folder; and asking for the version loads nothing else of it."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import explorer; print(explorer.__version__, "
+        "[name for name in sys.modules if name.startswith('explorer.')])"
+    )
+    run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == f"{explorer.__version__} []\n"
+
+
+def test_classifiers_agree_with_the_supported_pythons():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    minors = [int(m) for m in re.findall(r"Python :: 3\.(\d+)", "\n".join(project["classifiers"]))]
+    assert minors == list(range(min(minors), max(minors) + 1))
+    assert project["requires-python"] == f">=3.{min(minors)}"
+    assert project["classifiers"] == sorted(project["classifiers"])
+
+
+def test_citation():
+    """The fields that the Citation File Format 1.2.0 requires, and the paper that the software implements."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["type"] == "software"
+    assert {"message", "title", "authors"} <= set(citation)
+    assert citation["license"] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"]
+    (paper,) = citation["references"]
+    assert {"type", "title", "authors"} <= set(paper)
+    assert [author["family-names"] for author in paper["authors"]] == ["Redberg", "Koskela", "Wang"]
+    assert paper["url"] in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("path", [".ci/run", "Makefile"])
+def test_scripts_name_no_folder_outside_the_repository(path):
+    """But by the variable EXPLORER_DATA_HOME, which the caller sets."""
+    lines = [line for line in (ROOT / path).read_text().splitlines() if "BASH_SOURCE" not in line and "$0" not in line]
+    assert not [line for line in lines if "../" in line]

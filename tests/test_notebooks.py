@@ -65,14 +65,16 @@ def title(path):
 
 
 def test_order_and_titles():
-    """Each notebook has a number of its own in the course, is named after its title, and has its row in README."""
+    """Each notebook has its own number, is named after its title, and has its row in the README beside it."""
     titles = [title(path) for path in NOTEBOOKS]
     assert [number for number, _ in titles] == [f"{number:02}" for number in range(1, len(ORDER) + 1)]
     for path, (number, name) in zip(NOTEBOOKS, titles, strict=True):
         assert name.lower().startswith(ORDER[int(number) - 1].lower()), name
         plain = name.lower().replace("é", "e").replace("'", "").replace("’", "")
         assert path.stem == f"{number}_" + re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
-    rows = re.findall(r"^\| (\d\d) (.+?) \| (.+) \|$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    rows = re.findall(
+        r"^\| (\d\d) (.+?) \| (.+) \|$", (ROOT / "notebooks" / "README.md").read_text(), flags=re.MULTILINE
+    )
     assert [row[:2] for row in rows] == [(number, name[0].upper() + name[1:]) for number, name in titles]
 
 
