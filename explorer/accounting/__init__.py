@@ -1,6 +1,6 @@
 """What does it cost? Mechanisms, privacy bounds and calibration, vectorised and in the log domain."""
 
-from explorer.accounting.bounds.approximate_minima import AMPBound, amp_accountant
+from explorer.accounting.approximate_minima import AMPBound, amp_accountant
 from explorer.accounting.bounds.attained import AttainedLowerBound
 from explorer.accounting.bounds.attaining_loss import OneRecordLoss, attaining_loss, linear_loss
 from explorer.accounting.bounds.gaussian import GaussianLowerBound

@@ -9,7 +9,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from explorer.accounting.bounds.approximate_minima import AMPBound, amp_accountant
+from explorer.accounting.approximate_minima import AMPBound, amp_accountant
 from explorer.accounting.bounds.gaussian import GaussianLowerBound
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian
 from explorer.accounting.protocol import BoundNotApplicable, PrivacyBound, log_target, private_root

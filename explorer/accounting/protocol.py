@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.optimize.elementwise import find_root
 
+from explorer.accounting.mechanisms import ObjectivePerturbation
 from explorer.validation import delta_array
 
 _MARGIN = 2e-11  # in log delta, less than any tolerance promised
@@ -13,6 +14,15 @@ _MARGIN = 2e-11  # in log delta, less than any tolerance promised
 
 class BoundNotApplicable(ValueError):
     """The mechanism is valid but lies outside what this bound's theorem covers; the message says what would do."""
+
+
+def require_l2_reg_above_smoothness(mechanism: ObjectivePerturbation) -> None:
+    """Raise BoundNotApplicable unless l2_reg > smoothness, the condition under which log(1 - beta/lambda) exists."""
+    if not mechanism.smoothness < mechanism.l2_reg or mechanism.curvature_ratio >= 1:
+        raise BoundNotApplicable(
+            "l2_reg must exceed smoothness for this bound: "
+            f"got l2_reg={mechanism.l2_reg!r}, smoothness={mechanism.smoothness!r}"
+        )
 
 
 @runtime_checkable

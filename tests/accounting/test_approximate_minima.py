@@ -30,7 +30,7 @@ from explorer.accounting import (
     profile_plds,
     refined_plds,
 )
-from explorer.accounting.bounds.approximate_minima import chord_log_delta, half_normal_sum_log_delta
+from explorer.accounting.approximate_minima import chord_log_delta, half_normal_sum_log_delta
 from explorer.accounting.bounds.gaussian import half_normal_log_delta, log_delta
 from tests.accounting.strategies import log_uniform
 
@@ -182,7 +182,7 @@ def test_within_the_certified_interval(bound, losses, monotone):
     noisy = {**OUTPUT, "output_noise_std": 0.03}
     mechanism = ApproximateMinimaPerturbation(**TYPICAL, **noisy, monotone_loss=monotone)
     epsilon = np.array([-0.5, 0.0, 0.1, 0.6, 1.0])
-    low, high = CompositionBound(mechanism, losses=losses).log_delta_interval(epsilon)
+    low, high = CompositionBound(mechanism, plds=losses).log_delta_interval(epsilon)
     got = AMPBound(mechanism, bound=bound, accuracy=1e-4).log_delta(epsilon)
     assert (low <= got).all()
     assert (got <= high + 1e-4).all()
@@ -253,7 +253,7 @@ def test_it_is_a_bound():
 
 @pytest.mark.parametrize(("bound", "losses"), [(HockeyStickBound, hockey_stick_plds), (RefinedBound, refined_plds)])
 def test_several_uses_are_composed(bound, losses):
-    several, composed = AMPBound(MECHANISM, bound=bound, uses=3), CompositionBound(MECHANISM, uses=3, losses=losses)
+    several, composed = AMPBound(MECHANISM, bound=bound, uses=3), CompositionBound(MECHANISM, uses=3, plds=losses)
     assert several.log_delta(1.0) == composed.log_delta(1.0)
     assert several.epsilon(1e-5) == composed.epsilon(1e-5) > AMPBound(MECHANISM, bound=bound).epsilon(1e-5)
 
@@ -286,7 +286,7 @@ def test_accountants_by_name_and_by_class(name, bound):
 
 def test_accountants_that_pass_through_and_that_do_not():
     assert amp_accountant("renyi") is RenyiBound
-    own = partial(CompositionBound, losses=hockey_stick_plds)
+    own = partial(CompositionBound, plds=hockey_stick_plds)
     for accountant in (RenyiBound, CompositionBound, AMPBound, own):
         assert amp_accountant(accountant) is accountant
     with pytest.raises(ValueError, match=r"accountant must be .*'hockey_stick'.*'tight'.*: got accountant='gaussian'"):

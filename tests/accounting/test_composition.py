@@ -39,7 +39,7 @@ def dp_sgd(noise_multiplier, sampling_rate, steps=1):
 def test_the_papers_composition_figure(uses):
     """sigma = 8, beta = 1, lambda = 10: below Renyi composition, above the Gaussian, and narrow."""
     mechanism = ObjectivePerturbation(**PAPER)
-    bound = CompositionBound(mechanism, uses=uses, losses=hockey_stick_plds)
+    bound = CompositionBound(mechanism, uses=uses, plds=hockey_stick_plds)
     delta = np.array([1e-3, 1e-5, 1e-8, 1e-10])
     low, high = bound.epsilon_interval(delta)
     gaussian = GaussianLowerBound(Gaussian(noise_std=8 / np.sqrt(uses)))
@@ -57,7 +57,7 @@ def test_the_papers_composition_figure(uses):
 def test_a_single_use_is_the_hockey_stick_bound():
     mechanism = ObjectivePerturbation(**PAPER)
     epsilon = np.linspace(-0.5, 1.5, 21)
-    low, high = CompositionBound(mechanism, losses=hockey_stick_plds).log_delta_interval(epsilon)
+    low, high = CompositionBound(mechanism, plds=hockey_stick_plds).log_delta_interval(epsilon)
     exact = HockeyStickBound(mechanism).log_delta(epsilon)
     assert (low <= exact).all()
     assert (exact <= high).all()
@@ -68,8 +68,8 @@ def test_refined_directions_against_the_reference(bounds_reference):
         arguments = {"noise_std": row["sigma"], "l2_reg": row["lam"], "lipschitz": row["L"], "smoothness": row["beta"]}
         general = refined_plds(ObjectivePerturbation(**arguments))
         monotone = refined_plds(ObjectivePerturbation(**arguments, monotone_loss=True))
-        for loss, column in ((general.add, "add"), (monotone.add, "add_monotone"), (general.remove, "remove")):
-            low, high = loss.log_delta_interval(row["epsilon"])
+        for pld, column in ((general.add, "add"), (monotone.add, "add_monotone"), (general.remove, "remove")):
+            low, high = pld.log_delta_interval(row["epsilon"])
             exact = float(row[column])
             assert low <= exact + 1e-12 * (1 + abs(exact)), (row, column)
             assert exact <= high + 1e-12 * (1 + abs(exact)), (row, column)
@@ -89,10 +89,10 @@ def test_composed_refined_losses_by_simulation():
     arguments = {"noise_std": 2.0, "l2_reg": 5.0, "lipschitz": 1.0, "smoothness": 2.0}
     general = refined_plds(ObjectivePerturbation(**arguments)).self_compose(uses)
     monotone = refined_plds(ObjectivePerturbation(**arguments, monotone_loss=True)).self_compose(uses)
-    for loss, name in ((general.add, "add"), (monotone.add, "add_monotone"), (general.remove, "remove")):
+    for pld, name in ((general.add, "add"), (monotone.add, "add_monotone"), (general.remove, "remove")):
         gain = np.maximum(0, -np.expm1(epsilon - drawn[name].sum(axis=1)))
         error = 4 * gain.std() / np.sqrt(draws)
-        low, high = loss.delta_interval(epsilon)
+        low, high = pld.delta_interval(epsilon)
         assert low - error < gain.mean() < high + error
 
 
@@ -100,16 +100,16 @@ def test_no_condition_on_curvature_for_refined_losses():
     steep = ObjectivePerturbation(noise_std=5, l2_reg=0.1, lipschitz=1, smoothness=1)
     assert np.isfinite(CompositionBound(steep, uses=3).epsilon(1e-5))
     with pytest.raises(BoundNotApplicable, match="l2_reg must exceed smoothness"):
-        CompositionBound(steep, losses=hockey_stick_plds)
+        CompositionBound(steep, plds=hockey_stick_plds)
 
 
-@pytest.mark.parametrize("losses", [refined_plds, hockey_stick_plds])
-def test_algorithm_1_adds_the_output_step(losses):
+@pytest.mark.parametrize("plds", [refined_plds, hockey_stick_plds])
+def test_algorithm_1_adds_the_output_step(plds):
     arguments = {"noise_std": 7.0, "l2_reg": 4.0, "lipschitz": np.sqrt(2), "smoothness": 0.5}
     exact = ObjectivePerturbation(**arguments)
     negligible = ApproximateMinimaPerturbation(**arguments, gradient_tol=1e-6, output_noise_std=10.0)
     noisy = ApproximateMinimaPerturbation(**arguments, gradient_tol=0.01, output_noise_std=0.05)
-    epsilon = [CompositionBound(mechanism, losses=losses).epsilon(1e-5) for mechanism in (exact, negligible, noisy)]
+    epsilon = [CompositionBound(mechanism, plds=plds).epsilon(1e-5) for mechanism in (exact, negligible, noisy)]
     assert epsilon[0] == pytest.approx(epsilon[1], rel=1e-4)
     assert epsilon[2] > epsilon[0] * 1.0001
     assert epsilon[2] < RenyiBound(noisy).epsilon(1e-5)
@@ -122,7 +122,7 @@ def test_algorithm_1_by_quadrature():
     )
     s = mechanism.output_step.sensitivity_ratio
     single = HockeyStickBound(mechanism.objective)
-    bound = CompositionBound(mechanism, losses=hockey_stick_plds)
+    bound = CompositionBound(mechanism, plds=hockey_stick_plds)
     for epsilon in (-0.5, 0.0, 0.4, 1.5, 2.5):
         exact, _ = quad(lambda z, e=epsilon: norm.pdf(z) * single.delta(e - s * s / 2 - s * z), -9, 9, epsabs=1e-14)
         low, high = bound.delta_interval(epsilon)
@@ -153,10 +153,10 @@ def subsampled_profile(epsilon, q, noise_multiplier):
 
 @pytest.mark.parametrize(("q", "noise_multiplier"), [(0.01, 0.5), (0.2, 1.0), (0.7, 3.0), (0.999, 0.8), (1.0, 1.3)])
 def test_subsampled_pair_by_its_definition(q, noise_multiplier):
-    losses = refined_plds(dp_sgd(noise_multiplier, q))
+    plds = refined_plds(dp_sgd(noise_multiplier, q))
     for epsilon in (-1.0, -0.05, 0.0, 0.02, 0.5, 1.2):
-        for loss, exact in zip(losses, subsampled_profile(epsilon, q, noise_multiplier), strict=True):
-            low, high = loss.delta_interval(epsilon)
+        for pld, exact in zip(plds, subsampled_profile(epsilon, q, noise_multiplier), strict=True):
+            low, high = pld.delta_interval(epsilon)
             assert low - 1e-8 <= exact <= high + 1e-8, (epsilon, exact, low, high)
 
 
@@ -251,7 +251,7 @@ def test_every_dp_sgd_has_an_interval(q, noise_multiplier, steps):
 def test_directions_are_tracked_and_the_larger_is_reported():
     bound = CompositionBound(dp_sgd(1.0, 0.2, 10))
     epsilon = np.linspace(0, 4, 9)
-    add, remove = (loss.log_delta(epsilon) for loss in (bound.add, bound.remove))
+    add, remove = (pld.log_delta(epsilon) for pld in (bound.add, bound.remove))
     assert (add != remove).all()
     np.testing.assert_array_equal(bound.log_delta(epsilon), np.maximum(add, remove))
     assert bound.epsilon(1e-5) == max(bound.add.epsilon(1e-5), bound.remove.epsilon(1e-5))
@@ -261,20 +261,20 @@ def test_your_own_losses():
     """A pair of bounds, each direction on its own, subsampled and composed."""
     s = 0.7
 
-    def losses(_):
+    def plds(_):
         add = PrivacyLossDistribution.from_profile(lambda e: log_delta(e, sensitivity_ratio=s))
         remove = PrivacyLossDistribution.from_profile(lambda e: log_delta(e - 0.2, sensitivity_ratio=s))
         return DirectedPLDs(add, remove)
 
-    low, high = CompositionBound(None, uses=4, losses=losses).log_delta_interval(3.0)
+    low, high = CompositionBound(None, uses=4, plds=plds).log_delta_interval(3.0)
     assert low <= log_delta(3.0 - 0.8, sensitivity_ratio=2 * s) <= high
     subsampled = poisson_subsampled_plds(
         lambda e: log_delta(e, sensitivity_ratio=s), lambda e: log_delta(e, sensitivity_ratio=s), sampling_rate=0.3
     )
     with pytest.raises(ValueError, match=r"sampling_rate must be inside \(0, 1\]: got sampling_rate=0"):
-        poisson_subsampled_plds(losses, losses, sampling_rate=0)
+        poisson_subsampled_plds(plds, plds, sampling_rate=0)
     whole = CompositionBound(dp_sgd(1 / s, 0.3, 4)).log_delta(1.0)
-    assert max(loss.self_compose(4).log_delta(1.0) for loss in subsampled) == pytest.approx(whole, rel=1e-12)
+    assert max(pld.self_compose(4).log_delta(1.0) for pld in subsampled) == pytest.approx(whole, rel=1e-12)
 
 
 def test_it_is_a_privacy_bound_with_validated_arguments():
@@ -289,9 +289,9 @@ def test_it_is_a_privacy_bound_with_validated_arguments():
         CompositionBound(mechanism, uses=0)
     with pytest.raises(ValueError, match="accuracy must be inside"):
         CompositionBound(mechanism, accuracy=2)
-    for losses in (refined_plds, hockey_stick_plds):
+    for plds in (refined_plds, hockey_stick_plds):
         with pytest.raises(TypeError, match="mechanism has no privacy loss distribution: got mechanism='DP'"):
-            CompositionBound("DP", losses=losses)
+            CompositionBound("DP", plds=plds)
 
 
 BAD = {

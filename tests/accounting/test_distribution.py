@@ -13,7 +13,7 @@ from scipy.stats import binom
 from explorer.accounting import Interval, PrivacyBound, PrivacyLossDistribution
 from explorer.accounting.bounds.gaussian import half_normal_log_delta, log_delta
 from explorer.accounting.pld.convolution import convolve
-from explorer.accounting.pld.discretisation import GridLoss, majorant, minorant
+from explorer.accounting.pld.discretisation import GridPLD, majorant, minorant
 from explorer.accounting.pld.grid import MAX_POINTS
 from tests.accounting.strategies import log_uniform
 
@@ -115,8 +115,8 @@ def test_different_mechanisms(uses, epsilon):
 
 
 def test_a_loss_composed_with_itself_is_self_composition():
-    loss = gaussian(0.4)
-    assert loss.compose(loss).compose(loss).epsilon(1e-6) == loss.self_compose(3).epsilon(1e-6)
+    pld = gaussian(0.4)
+    assert pld.compose(pld).compose(pld).epsilon(1e-6) == pld.self_compose(3).epsilon(1e-6)
 
 
 def exact_randomised_response(epsilon, uses):
@@ -129,8 +129,8 @@ def exact_randomised_response(epsilon, uses):
 @pytest.mark.parametrize("grid", [{}, {"step": 0.25}, {"step": 0.3}])
 def test_atoms(uses, grid):
     epsilon = np.linspace(-uses - 0.5, uses + 0.5, 41)
-    loss = PrivacyLossDistribution.from_profile(randomised_response, **grid).self_compose(uses)
-    low, high = loss.delta_interval(epsilon)
+    pld = PrivacyLossDistribution.from_profile(randomised_response, **grid).self_compose(uses)
+    low, high = pld.delta_interval(epsilon)
     exact = exact_randomised_response(epsilon, uses)
     assert (low <= exact + 1e-15).all()
     assert (exact <= high + 1e-15).all()
@@ -158,14 +158,14 @@ def test_mass_at_infinity_composes_exactly(uses):
     epsilon = ratio**2 / 2 + ratio * np.linspace(-4, 6, 21)
     kept = np.exp(uses * np.log1p(-lost))
     exact = -np.expm1(uses * np.log1p(-lost)) + kept * np.exp(log_delta(epsilon, sensitivity_ratio=ratio))
-    loss = PrivacyLossDistribution.from_profile(profile).self_compose(uses)
-    low, high = loss.delta_interval(epsilon)
+    pld = PrivacyLossDistribution.from_profile(profile).self_compose(uses)
+    low, high = pld.delta_interval(epsilon)
     assert (low <= exact).all()
     assert (exact <= high).all()
     assert (high - low < 1e-3 * high).all()
-    assert loss.delta_interval(np.inf) == pytest.approx((1 - kept, 1 - kept), rel=1e-6)
-    assert loss.epsilon((1 - kept) / 2) == np.inf
-    assert loss.infinity_mass == pytest.approx(1 - kept, rel=1e-9)
+    assert pld.delta_interval(np.inf) == pytest.approx((1 - kept, 1 - kept), rel=1e-6)
+    assert pld.epsilon((1 - kept) / 2) == np.inf
+    assert pld.infinity_mass == pytest.approx(1 - kept, rel=1e-9)
 
 
 def test_a_bound_that_is_not_convex_is_replaced_by_its_envelope():
@@ -196,12 +196,12 @@ def test_a_noisy_profile_is_covered_by_its_stated_error(noise):
         return log_delta(epsilon, sensitivity_ratio=0.5) + noise * rng.uniform(-1, 1, np.shape(epsilon))
 
     epsilon = np.linspace(0, 12, 25)
-    loss = PrivacyLossDistribution.from_profile(noisy, relative_error=noise).self_compose(10)
-    low, high = loss.log_delta_interval(epsilon)
+    pld = PrivacyLossDistribution.from_profile(noisy, relative_error=noise).self_compose(10)
+    low, high = pld.log_delta_interval(epsilon)
     exact = log_delta(epsilon, sensitivity_ratio=0.5 * np.sqrt(10))
     assert (low <= exact).all()
     assert (exact <= high).all()
-    assert (loss.probabilities >= 0).all()
+    assert (pld.probabilities >= 0).all()
 
 
 @settings(max_examples=30)
@@ -214,9 +214,9 @@ def test_majorant_and_minorant_by_definition(s, cells, width, start):
     epsilon = s * s / 2 + s * np.linspace(-8, 12, 201)
     exact = np.exp(profile(epsilon))
 
-    def delta(loss):
-        gain = -np.expm1(np.minimum(np.subtract.outer(epsilon, loss.index * step), 0))
-        return gain @ loss.mass + loss.infinity_mass
+    def delta(pld):
+        gain = -np.expm1(np.minimum(np.subtract.outer(epsilon, pld.index * step), 0))
+        return gain @ pld.mass + pld.infinity_mass
 
     above, below = (side(profile, knots, step=step, relative_error=1e-14) for side in (majorant, minorant))
     assert (above.mass >= 0).all() and (below.mass >= 0).all()
@@ -228,10 +228,10 @@ def test_rounding_and_wrap_around_are_inside_the_error():
     """A binomial in extended precision: 1000 coin losses, each transform's error bound covers its error everywhere."""
     step, uses = 2.0**-4, 1000
     p = 1 / (1 + np.exp(-step))  # the loss +-step/2 of a biased coin, on a grid of half steps
-    loss = GridLoss(step / 2, np.array([-1, 1]), np.array([1 - p, p]), 0.0)
+    pld = GridPLD(step / 2, np.array([-1, 1]), np.array([1 - p, p]), 0.0)
 
     for tilt in (0.0, 0.5, 2.0):
-        profile = convolve([loss], [uses], tilt=tilt)
+        profile = convolve([pld], [uses], tilt=tilt)
         for epsilon in (0.0, 3.0, 6.0, 9.0, 14.0):
             with mp.workdps(40):
                 successes = range(int((epsilon / (step / 2) + uses) / 2), uses + 1)
@@ -254,14 +254,14 @@ def test_below_the_rounding_floor_the_interval_says_so():
 
 
 @pytest.mark.parametrize("uses", [1, 100])
-def test_dominating_loss_has_no_smaller_profile(uses):
-    loss, ratio = gaussian(0.3).self_compose(uses), 0.3 * np.sqrt(uses)
-    assert (np.diff(loss.losses) > 0).all()
-    assert (loss.probabilities >= 0).all()
-    assert loss.probabilities.sum() + loss.infinity_mass == pytest.approx(1, abs=1e-9)
+def test_dominating_pld_has_no_smaller_profile(uses):
+    pld, ratio = gaussian(0.3).self_compose(uses), 0.3 * np.sqrt(uses)
+    assert (np.diff(pld.privacy_losses) > 0).all()
+    assert (pld.probabilities >= 0).all()
+    assert pld.probabilities.sum() + pld.infinity_mass == pytest.approx(1, abs=1e-9)
     epsilon = ratio**2 / 2 + ratio * np.linspace(-6, 8, 40)
-    gain = -np.expm1(np.minimum(np.subtract.outer(epsilon, loss.losses), 0))
-    dominating = gain @ loss.probabilities + loss.infinity_mass
+    gain = -np.expm1(np.minimum(np.subtract.outer(epsilon, pld.privacy_losses), 0))
+    dominating = gain @ pld.probabilities + pld.infinity_mass
     exact = np.exp(log_delta(epsilon, sensitivity_ratio=ratio))
     assert (dominating >= exact * (1 - 1e-12)).all()
     np.testing.assert_allclose(dominating[exact > 1e-10], exact[exact > 1e-10], rtol=1e-3)
@@ -279,12 +279,12 @@ def test_extreme_scales(s, uses):
 
 
 def test_ten_million_uses_stay_within_the_grid():
-    loss = gaussian(1e-3).self_compose(10**7)
-    low, high = loss.epsilon_interval(1e-5)
+    pld = gaussian(1e-3).self_compose(10**7)
+    low, high = pld.epsilon_interval(1e-5)
     exact = gaussian(1e-3 * np.sqrt(10**7)).epsilon_interval(1e-5)
     assert low <= exact.high and exact.low <= high
     assert high - low < 0.01
-    assert loss.losses.size <= 2 * MAX_POINTS
+    assert pld.privacy_losses.size <= 2 * MAX_POINTS
 
 
 def test_no_privacy_loss_at_all():
@@ -292,30 +292,30 @@ def test_no_privacy_loss_at_all():
         with np.errstate(divide="ignore"):
             return np.log(-np.expm1(np.minimum(epsilon, 0)))
 
-    loss = PrivacyLossDistribution.from_profile(nothing).self_compose(5)
-    assert loss.epsilon(1e-6) < 1e-15
-    low, high = loss.delta_interval([-1.0, 1e-9, 1.0])
+    pld = PrivacyLossDistribution.from_profile(nothing).self_compose(5)
+    assert pld.epsilon(1e-6) < 1e-15
+    low, high = pld.delta_interval([-1.0, 1e-9, 1.0])
     np.testing.assert_allclose(low, [1 - np.exp(-1), 0, 0], rtol=1e-12)
     np.testing.assert_allclose(high, [1 - np.exp(-1), 0, 0], rtol=1e-9, atol=1e-16)
 
 
 def test_shapes_limits_and_round_trip():
-    loss = gaussian(0.2).self_compose(4)
-    assert isinstance(loss, PrivacyBound)
+    pld = gaussian(0.2).self_compose(4)
+    assert isinstance(pld, PrivacyBound)
     for shape in [(), (0,), (3,), (2, 3)]:
-        for interval in (loss.delta_interval(np.full(shape, 0.5)), loss.epsilon_interval(np.full(shape, 1e-5))):
+        for interval in (pld.delta_interval(np.full(shape, 0.5)), pld.epsilon_interval(np.full(shape, 1e-5))):
             assert isinstance(interval, Interval)
             assert np.shape(interval.low) == np.shape(interval.high) == shape
-        assert np.shape(loss.log_delta(np.full(shape, 0.5))) == shape
-    assert loss.log_delta(-np.inf) == 0
-    assert loss.delta(np.inf) < 1e-35
+        assert np.shape(pld.log_delta(np.full(shape, 0.5))) == shape
+    assert pld.log_delta(-np.inf) == 0
+    assert pld.delta(np.inf) < 1e-35
     for delta in (0.1, 1e-3, 1e-8, 1e-15):
-        low, high = loss.epsilon_interval(delta)
-        assert loss.epsilon(delta) == high
-        assert loss.log_delta(high) <= np.log(delta)
-        assert loss.log_delta(high * (1 - 1e-9)) > np.log(delta)
+        low, high = pld.epsilon_interval(delta)
+        assert pld.epsilon(delta) == high
+        assert pld.log_delta(high) <= np.log(delta)
+        assert pld.log_delta(high * (1 - 1e-9)) > np.log(delta)
         assert low <= gaussian(0.4).epsilon_interval(delta).high
-    assert loss.epsilon_interval(0.9) == (0, 0)
+    assert pld.epsilon_interval(0.9) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -64,9 +64,9 @@ def objective_perturbation():
     mechanism = ObjectivePerturbation(noise_std=8, l2_reg=10, lipschitz=1, smoothness=1)
     print("objective perturbation, sigma 8, beta 1, lambda 10, L 1, half-normal loss, 1000 uses")
     for delta in (1e-3, 1e-5, 1e-10):
-        epsilon = CompositionBound(mechanism, uses=1000, losses=hockey_stick_plds).epsilon(delta)
+        epsilon = CompositionBound(mechanism, uses=1000, plds=hockey_stick_plds).epsilon(delta)
         seconds, (low, high) = timed(
-            lambda e=epsilon: CompositionBound(mechanism, uses=1000, losses=hockey_stick_plds).delta_interval(e)
+            lambda e=epsilon: CompositionBound(mechanism, uses=1000, plds=hockey_stick_plds).delta_interval(e)
         )
         print(
             f"  {seconds:.3f} s: epsilon {epsilon:.5f}, delta <= {high:.3e}, relative width {(high - low) / high:.1e}"

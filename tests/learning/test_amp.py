@@ -164,7 +164,7 @@ def test_several_classes_are_composed(data):
     privacy = fit.privacy_
     assert (fit.coef_.shape, fit.intercept_.shape, privacy.uses) == ((3, 4), (3,), 3)
     assert privacy.delta <= 1e-5
-    composed = CompositionBound(privacy.mechanism, uses=3, losses=hockey_stick_plds)
+    composed = CompositionBound(privacy.mechanism, uses=3, plds=hockey_stick_plds)
     assert composed.delta(4.0) <= 1e-5
     alone = AMPClassifier(epsilon=4.0, random_state=0).fit(X, y == 1).privacy_
     assert privacy.mechanism.noise_std > 1.5 * alone.mechanism.noise_std

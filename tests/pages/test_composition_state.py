@@ -28,7 +28,7 @@ def few_runs(monkeypatch):
 def test_readings_are_the_accountants():
     state = CompositionState(uses=50, delta=1e-6, epsilon=3.0)
     reading = state.reading("Hockey-stick", 50)
-    proof = CompositionBound(state.mechanism, uses=50, losses=hockey_stick_plds, accuracy=ACCURACY)
+    proof = CompositionBound(state.mechanism, uses=50, plds=hockey_stick_plds, accuracy=ACCURACY)
     assert (reading.epsilon_low, reading.epsilon) == proof.epsilon_interval(1e-6)
     assert (reading.log10_delta_low, reading.log10_delta) == tuple(np.array(proof.log_delta_interval(3.0)) / np.log(10))
     assert state.reading("RDP", 50).epsilon == RenyiBound(state.mechanism, uses=50).epsilon(1e-6)

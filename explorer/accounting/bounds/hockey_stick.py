@@ -4,7 +4,7 @@ import numpy as np
 
 from explorer.accounting.bounds.gaussian import half_normal_log_delta
 from explorer.accounting.mechanisms import ObjectivePerturbation
-from explorer.accounting.protocol import BoundNotApplicable, ProfileBound
+from explorer.accounting.protocol import ProfileBound, require_l2_reg_above_smoothness
 from explorer.validation import epsilon_array, instance
 
 
@@ -33,18 +33,9 @@ class HockeyStickBound(ProfileBound):
 
     def __init__(self, mechanism):
         self.mechanism = instance("mechanism", mechanism, ObjectivePerturbation)
-        require_strong_convexity(mechanism)
+        require_l2_reg_above_smoothness(mechanism)
 
     def log_delta(self, epsilon):
         """Log of the profile above, of epsilon's shape; epsilon array_like in nats, any real number."""
         shifted = epsilon_array(epsilon) + np.log1p(-self.mechanism.curvature_ratio)
         return half_normal_log_delta(shifted, sensitivity_ratio=self.mechanism.sensitivity_ratio)
-
-
-def require_strong_convexity(mechanism):
-    """Raise BoundNotApplicable unless l2_reg > smoothness, the condition under which log(1 - beta/lambda) exists."""
-    if not mechanism.smoothness < mechanism.l2_reg or mechanism.curvature_ratio >= 1:
-        raise BoundNotApplicable(
-            "l2_reg must exceed smoothness for this bound: "
-            f"got l2_reg={mechanism.l2_reg!r}, smoothness={mechanism.smoothness!r}"
-        )

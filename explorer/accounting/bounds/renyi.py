@@ -10,10 +10,9 @@ import numpy as np
 from scipy.optimize.elementwise import find_root
 from scipy.special import erf, log_ndtr
 
-from explorer.accounting.bounds.hockey_stick import require_strong_convexity
 from explorer.accounting.conversion import CanonneKamathSteinke, Optimum, kl_log_delta, minimise_over_orders
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian, ObjectivePerturbation
-from explorer.accounting.protocol import ProfileBound, log_target
+from explorer.accounting.protocol import ProfileBound, log_target, require_l2_reg_above_smoothness
 from explorer.validation import delta_array, epsilon_array, natural, order_array, positive, real
 
 # The non-GLM integrand is a polynomial times e^(tz - z^2/2) and falls below e^-50 of its peak within 10 of its mode:
@@ -233,7 +232,7 @@ def _(mechanism: Gaussian):
 
 @rdp_of.register
 def _(mechanism: ObjectivePerturbation):
-    require_strong_convexity(mechanism)
+    require_l2_reg_above_smoothness(mechanism)
     ratios = {"sensitivity_ratio": mechanism.sensitivity_ratio, "curvature_ratio": mechanism.curvature_ratio}
     return lambda alpha: objective_perturbation_rdp(alpha, **ratios)
 

@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.accounting.bounds.gaussian import half_normal_log_delta, log_delta
-from explorer.accounting.bounds.hockey_stick import require_strong_convexity
 from explorer.accounting.bounds.refined import dual_log_delta, monotone_log_delta
 from explorer.accounting.logspace import log1mexp
 from explorer.accounting.mechanisms import (
@@ -31,7 +30,7 @@ from explorer.accounting.mechanisms import (
     PoissonSubsampledGaussian,
 )
 from explorer.accounting.pld.distribution import Interval, PrivacyLossDistribution
-from explorer.accounting.protocol import ProfileBound
+from explorer.accounting.protocol import ProfileBound, require_l2_reg_above_smoothness
 from explorer.validation import instance, natural, real
 
 
@@ -52,12 +51,12 @@ class DirectedPLDs(NamedTuple):
         return DirectedPLDs(self.add.self_compose(k), self.remove.self_compose(k))
 
 
-def normal_loss(*, sensitivity_ratio, shift=0.0):
+def normal_pld(*, sensitivity_ratio, shift=0.0):
     """shift + N(s^2/2, s^2), s = sensitivity_ratio > 0: the Gaussian mechanism's loss, as a PrivacyLossDistribution."""
     return PrivacyLossDistribution.from_profile(partial(log_delta, sensitivity_ratio=sensitivity_ratio), shift=shift)
 
 
-def half_normal_loss(*, sensitivity_ratio, shift=0.0):
+def half_normal_pld(*, sensitivity_ratio, shift=0.0):
     """shift + s^2/2 + |N(0, s^2)|, s = sensitivity_ratio > 0, as a PrivacyLossDistribution."""
     start = sensitivity_ratio**2 / 2  # the density's jump, on a grid point
 
@@ -67,7 +66,7 @@ def half_normal_loss(*, sensitivity_ratio, shift=0.0):
     return PrivacyLossDistribution.from_profile(profile, shift=shift + start)
 
 
-def rectified_normal_loss(*, sensitivity_ratio):
+def rectified_normal_pld(*, sensitivity_ratio):
     """max(0, N(s^2/2, s^2)), s = sensitivity_ratio > 0: H(epsilon; s) from 0 on, else 1 - e^epsilon (1 - H(0; s))."""
     profile = partial(monotone_log_delta, sensitivity_ratio=sensitivity_ratio)
     return PrivacyLossDistribution.from_profile(profile)
@@ -142,15 +141,15 @@ def refined_plds(mechanism):
 
 @refined_plds.register
 def _(mechanism: Gaussian):
-    loss = normal_loss(sensitivity_ratio=mechanism.sensitivity_ratio)
+    loss = normal_pld(sensitivity_ratio=mechanism.sensitivity_ratio)
     return DirectedPLDs(loss, loss)
 
 
 @refined_plds.register
 def _(mechanism: ObjectivePerturbation):
     s = mechanism.sensitivity_ratio
-    add = rectified_normal_loss if mechanism.monotone_loss else half_normal_loss
-    remove = normal_loss(sensitivity_ratio=s, shift=np.log1p(mechanism.curvature_ratio))
+    add = rectified_normal_pld if mechanism.monotone_loss else half_normal_pld
+    remove = normal_pld(sensitivity_ratio=s, shift=np.log1p(mechanism.curvature_ratio))
     return DirectedPLDs(add(sensitivity_ratio=s), remove)
 
 
@@ -179,8 +178,8 @@ def hockey_stick_plds(mechanism):
 
 @hockey_stick_plds.register
 def _(mechanism: ObjectivePerturbation):
-    require_strong_convexity(mechanism)
-    loss = half_normal_loss(sensitivity_ratio=mechanism.sensitivity_ratio, shift=-np.log1p(-mechanism.curvature_ratio))
+    require_l2_reg_above_smoothness(mechanism)
+    loss = half_normal_pld(sensitivity_ratio=mechanism.sensitivity_ratio, shift=-np.log1p(-mechanism.curvature_ratio))
     return DirectedPLDs(loss, loss)
 
 
@@ -233,7 +232,7 @@ class CompositionBound(ProfileBound):
     mechanism : Gaussian, ObjectivePerturbation, ApproximateMinimaPerturbation or PoissonSubsampledGaussian (whose
         `steps` are composed too)
     uses : int >= 1, how often the mechanism runs on the same data
-    losses : callable, mechanism to DirectedPLDs: `refined_plds`, `hockey_stick_plds`, `profile_plds` with a
+    plds : callable, mechanism to DirectedPLDs: `refined_plds`, `hockey_stick_plds`, `profile_plds` with a
         bound filled in, or your own
     accuracy, step : as in `PrivacyLossDistribution.from_profile`
 
@@ -249,10 +248,10 @@ class CompositionBound(ProfileBound):
     References: Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs) and 11 (subsampling).
     """
 
-    def __init__(self, mechanism, *, uses=1, losses=refined_plds, accuracy=1e-3, step=None):
+    def __init__(self, mechanism, *, uses=1, plds=refined_plds, accuracy=1e-3, step=None):
         self.mechanism = mechanism
         self.uses = natural("uses", uses)
-        directed = losses(mechanism).self_compose(self.uses)
+        directed = plds(mechanism).self_compose(self.uses)
         self.add = directed.add.on_grid(accuracy=accuracy, step=step)
         self.remove = (
             self.add if directed.remove is directed.add else directed.remove.on_grid(accuracy=accuracy, step=step)

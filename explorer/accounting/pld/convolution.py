@@ -123,7 +123,7 @@ def find_window(losses, counts, *, tilt):
 
 
 def convolve(losses, counts, *, tilt):
-    """The `TiltedProfile` of the sum of counts[f] independent copies of each losses[f], GridLosses on one step."""
+    """The `TiltedProfile` of the sum of counts[f] independent copies of each losses[f], GridPLDs on one step."""
     step = losses[0].step
     if not all(loss.mass.any() for loss in losses):  # one of them is never finite, so the sum is not
         nothing = np.zeros(1)

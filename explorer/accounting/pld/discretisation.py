@@ -36,7 +36,7 @@ _LEFT_TAIL = 1e-12  # mass of small losses that may be moved: it costs that much
 _RIGHT_TAIL = 1e-40  # mass of large losses that may become infinite: an absolute cost
 
 
-class GridLoss(NamedTuple):
+class GridPLD(NamedTuple):
     """A privacy loss with mass[i] at index[i] * step and infinity_mass at infinity; masses need not add up to 1."""
 
     step: float
@@ -46,14 +46,14 @@ class GridLoss(NamedTuple):
 
 
 def majorant(log_delta, knots, *, step, relative_error):
-    """A GridLoss whose profile is nowhere below exp(log_delta); parameters as for `minorant`."""
+    """A GridPLD whose profile is nowhere below exp(log_delta); parameters as for `minorant`."""
     value, error = _values(log_delta, knots * step, relative_error)
     raised = np.minimum(value + error, 1.0)
-    return GridLoss(step, knots, *convex_masses(raised, knots, origin=1.0, step=step, rounding=4 * EPS))
+    return GridPLD(step, knots, *convex_masses(raised, knots, origin=1.0, step=step, rounding=4 * EPS))
 
 
 def minorant(log_delta, knots, *, step, relative_error):
-    """A GridLoss whose profile is nowhere above exp(log_delta).
+    """A GridPLD whose profile is nowhere above exp(log_delta).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def minorant(log_delta, knots, *, step, relative_error):
     values = np.minimum(np.append(at_left, np.inf), np.insert(at_right, 0, np.inf))
     floor, _ = _values(log_delta, np.array([np.inf]), relative_error)
     _end_at(values, at_right, float(floor[0]) * (1 - relative_error))
-    return GridLoss(step, knots, *convex_masses(values, knots, origin=origin, step=step, rounding=-4 * EPS))
+    return GridPLD(step, knots, *convex_masses(values, knots, origin=origin, step=step, rounding=-4 * EPS))
 
 
 def _end_at(values, at_right, floor):
@@ -132,7 +132,7 @@ def convex_masses(values, knots, *, origin, step, rounding):
 
 
 def find_support(log_delta, *, relative_error, cells=1024):
-    """The range of losses that a grid must cover, found by zooming in from all real numbers, as a coarse GridLoss.
+    """The range of losses that a grid must cover, found by zooming in from all real numbers, as a coarse GridPLD.
 
     It is good for choosing a grid, not for bounds: its grid points are not exact (and its index is no integer).
     Whatever range is used, `majorant` and `minorant` are valid: mass below the range moves up to its left end or is
@@ -156,7 +156,7 @@ def find_support(log_delta, *, relative_error, cells=1024):
         if last - first > 0.7 * cells or step <= max(4 * EPS * max(abs(low), abs(high)), SMALLEST_STEP):
             break
         low, high = losses[first], losses[last]
-    return GridLoss(step, losses / step, mass, infinity_mass)
+    return GridPLD(step, losses / step, mass, infinity_mass)
 
 
 def choose_knots(coarse, *, step, offset, tilt):

@@ -145,13 +145,13 @@ class PrivacyLossDistribution(ProfileBound):
         return np.where(epsilon == -np.inf, 0.0, result)[()]
 
     @property
-    def losses(self):
+    def privacy_losses(self):
         """Grid of finite losses (ndarray, nats, increasing) that carries `probabilities`."""
         return self._dominating[0]
 
     @property
     def probabilities(self):
-        """Masses at `losses` of a loss that dominates this one (its profile is nowhere smaller), each >= 0."""
+        """Masses at `privacy_losses` of a loss that dominates this one (its profile is nowhere smaller), each >= 0."""
         return self._dominating[1]
 
     @property

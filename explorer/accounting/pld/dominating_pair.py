@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from explorer.accounting.bounds.gaussian import half_normal_log_delta, log_delta
-from explorer.accounting.bounds.hockey_stick import require_strong_convexity
 from explorer.accounting.logspace import log_normal_density
+from explorer.accounting.protocol import require_l2_reg_above_smoothness
 from explorer.validation import epsilon_array, non_negative, positive, real_array
 
 
@@ -100,6 +100,6 @@ def dominating_pld(mechanism):
 
     Raises BoundNotApplicable (a ValueError) if l2_reg <= smoothness.
     """
-    require_strong_convexity(mechanism)
+    require_l2_reg_above_smoothness(mechanism)
     offset = -np.log1p(-mechanism.curvature_ratio)
     return HalfNormalPLD(sensitivity_ratio=mechanism.sensitivity_ratio, offset=offset)

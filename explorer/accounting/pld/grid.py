@@ -33,11 +33,11 @@ class Plan:
     offsets: tuple
 
     def upper(self):
-        """The factors' GridLosses from above."""
+        """The factors' GridPLDs from above."""
         return self._discretise(majorant)
 
     def lower(self):
-        """The factors' GridLosses from below."""
+        """The factors' GridPLDs from below."""
         return self._discretise(minorant)
 
     def _discretise(self, side):
@@ -153,7 +153,7 @@ def _best_offset(factor, step, tilt, variance):
 
 
 def _gap(factor, step, offset, tilt, variance):
-    """The upper GridLoss, and what one use of it adds to log delta above the lower, in the tail or in the bulk.
+    """The upper GridPLD, and what one use of it adds to log delta above the lower, in the tail or in the bulk.
 
     In the tail that is the difference of the cumulants; in the bulk of a sum with this variance it is the differences
     of mass, of mean in deviations, and of variance relative to twice the whole.

@@ -154,7 +154,7 @@ def _reading(name, mechanism, sampling_rate, runs, delta, epsilon):
         whole = Gaussian(noise_std=mechanism.noise_std, sensitivity=mechanism.lipschitz * np.sqrt(runs))
         return _exactly(GaussianLowerBound(whole), delta, epsilon)
     losses = _losses(name, mechanism, sampling_rate)
-    proof = CompositionBound(mechanism, uses=runs, losses=lambda _: losses, accuracy=ACCURACY)
+    proof = CompositionBound(mechanism, uses=runs, plds=lambda _: losses, accuracy=ACCURACY)
     log10_delta = (float(end) / np.log(10) for end in proof.log_delta_interval(epsilon))
     return Reading(*map(float, proof.epsilon_interval(delta)), *log10_delta)
 
@@ -244,7 +244,7 @@ _COMPOSE = """
 losses = {{
 {losses}}}
 for name, loss in losses.items():
-    proofs = [CompositionBound(mechanism, uses=k, losses=loss, accuracy={accuracy!r}) for k in runs]
+    proofs = [CompositionBound(mechanism, uses=k, plds=loss, accuracy={accuracy!r}) for k in runs]
     curves[name] = [proof.epsilon_interval(delta) for proof in proofs]
 """
 _RENYI = """

@@ -15,8 +15,8 @@ from explorer.accounting import (
     RenyiBound,
     steepest_order,
 )
-from explorer.accounting.bounds.hockey_stick import require_strong_convexity
 from explorer.accounting.bounds.renyi import half_normal_rdp, linearised_rdp, normal_rdp
+from explorer.accounting.protocol import require_l2_reg_above_smoothness
 from explorer.pages.state import ObjectivePerturbationState
 
 POINTS = 200
@@ -218,7 +218,7 @@ def _divergence(name, state):
         case "Refined":
             return RefinedBound(mechanism).rdp
         case "Linearised":
-            require_strong_convexity(mechanism)
+            require_l2_reg_above_smoothness(mechanism)
             return partial(linearised_rdp, sensitivity_ratio=s, curvature_ratio=kappa)
         case "DP-SGD":
             return RenyiBound(state.dp_sgd).rdp

@@ -43,7 +43,7 @@ class BestOfTwo(ProfileBound):
 
 @pytest.mark.parametrize("bound", [TightBound, RefinedBound, HockeyStickBound, BestOfTwo])
 def test_a_single_use_is_the_bound_itself(bound):
-    composed = CompositionBound(MECHANISM, losses=partial(profile_plds, bound=bound))
+    composed = CompositionBound(MECHANISM, plds=partial(profile_plds, bound=bound))
     assert isinstance(composed, PrivacyBound)
     epsilon = np.array([0.0, 0.1, 0.5, 1.0])
     np.testing.assert_allclose(composed.log_delta(epsilon), bound(MECHANISM).log_delta(epsilon), rtol=1e-9)
@@ -53,14 +53,14 @@ def test_a_single_use_is_the_bound_itself(bound):
 @pytest.mark.parametrize("uses", [2, 10])
 def test_tighter_bounds_stay_tighter_in_composition(uses):
     """All lie above the composed Gaussian, a linear loss; duality improves the paper's bound too."""
-    losses = {
+    plds = {
         "tight": partial(profile_plds, bound=TightBound),
         "refined": refined_plds,
         "refined by its profile": partial(profile_plds, bound=RefinedBound),
         "hockey-stick by duality": partial(profile_plds, bound=HockeyStickBound),
         "hockey-stick": hockey_stick_plds,
     }
-    epsilon = {name: CompositionBound(MECHANISM, uses=uses, losses=loss).epsilon(1e-5) for name, loss in losses.items()}
+    epsilon = {name: CompositionBound(MECHANISM, uses=uses, plds=pld).epsilon(1e-5) for name, pld in plds.items()}
     floor = GaussianLowerBound(Gaussian(noise_std=8, sensitivity=np.sqrt(uses))).epsilon(1e-5)
     assert floor < epsilon["tight"] < epsilon["refined"] < epsilon["hockey-stick"]
     assert epsilon["refined by its profile"] == pytest.approx(epsilon["refined"], rel=1e-3)
@@ -78,7 +78,7 @@ def test_duality_is_exact_for_a_symmetric_pair():
             assert (np.asarray(epsilon) >= 0).all()
             return self.exact.log_delta(epsilon)
 
-    composed = CompositionBound(MECHANISM, uses=50, losses=partial(profile_plds, bound=OneSided))
+    composed = CompositionBound(MECHANISM, uses=50, plds=partial(profile_plds, bound=OneSided))
     closed = GaussianLowerBound(Gaussian(noise_std=8, sensitivity=np.sqrt(50)))
     for epsilon in (0.5, 2.0, 4.0):
         low, high = composed.delta_interval(epsilon)
@@ -87,16 +87,16 @@ def test_duality_is_exact_for_a_symmetric_pair():
 
 @pytest.mark.parametrize("bound", [TightBound, BestOfTwo])
 def test_the_output_step_is_composed(bound):
-    whole = CompositionBound(AMP, losses=partial(profile_plds, bound=bound))
+    whole = CompositionBound(AMP, plds=partial(profile_plds, bound=bound))
     assert whole.epsilon(1e-5) > bound(AMP.objective).epsilon(1e-5)
-    paper = CompositionBound(AMP, losses=hockey_stick_plds)
+    paper = CompositionBound(AMP, plds=hockey_stick_plds)
     assert whole.epsilon(1e-5) <= paper.epsilon(1e-5) * (1 + 1e-3)
 
 
 def test_a_users_bound_accounts_for_a_fit():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
-    accountant = partial(CompositionBound, losses=partial(profile_plds, bound=BestOfTwo))
+    accountant = partial(CompositionBound, plds=partial(profile_plds, bound=BestOfTwo))
     privacy = AMPClassifier(accountant=accountant, random_state=0).fit(X, y).privacy_
     assert privacy.delta <= 1e-5
     assert accountant(privacy.mechanism).delta(1.0) <= 1e-5

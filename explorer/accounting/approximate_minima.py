@@ -294,7 +294,7 @@ class AMPBound(ProfileBound):
         kind = type(self.objective_bound)
         self._single = _COMPOSED.get(kind, _any_bound)
         losses = _LOSSES[kind] if bound is kind and kind in _LOSSES else partial(profile_plds, bound=bound)
-        self._several = None if self.uses == 1 else CompositionBound(mechanism, uses=self.uses, losses=losses)
+        self._several = None if self.uses == 1 else CompositionBound(mechanism, uses=self.uses, plds=losses)
 
     def log_delta(self, epsilon):
         """Log of delta(epsilon), from above, of epsilon's shape; epsilon array_like in nats, any real number."""
