@@ -1,7 +1,5 @@
 """How curves look: one palette, one figure style, three modes, and updates that reach server and notebook alike."""
 
-from dataclasses import dataclass
-
 import panel as pn
 from bokeh.models import ColorBar, CustomJS, HoverTool, LinearColorMapper, SaveTool, Span
 from bokeh.palettes import RdBu11, interp_palette
@@ -9,80 +7,10 @@ from bokeh.plotting import figure
 
 from explorer.interface.document import in_session
 from explorer.interface.legend import CELL_FRAME_WIDTH, FRAME_WIDTH, clear_legend
+from explorer.vocabulary import style
 
-
-@dataclass(frozen=True)
-class Stroke:
-    """Colour (Okabe-Ito, told apart by colour-blind eyes) and dash pattern (told apart without colour)."""
-
-    color: str
-    dash: str
-
-
-STROKES = {
-    "Kifer et al. 2012": Stroke("#E69F00", "2 4"),
-    "RDP": Stroke("#56B4E9", "12 5"),
-    "Hockey-stick": Stroke("#D55E00", "solid"),
-    "Refined": Stroke("#CC79A7", "8 3"),
-    "Tight": Stroke("#0072B2", "solid"),
-    "Attained lower bound": Stroke("#888888", "3 3"),
-    "Gaussian lower bound": Stroke("#009E73", "12 4 2 4"),
-    "Normal": Stroke("#009E73", "12 4 2 4"),
-    "Half-normal": Stroke("#E69F00", "2 4"),
-    "Objective perturbation": Stroke("#56B4E9", "12 5"),
-    "Linearised": Stroke("#D55E00", "6 3 2 3 2 3"),
-    "DP-SGD": Stroke("#0072B2", "solid"),
-    "gradient norm": Stroke("#56B4E9", "solid"),
-    "Half-normal mechanism": Stroke("#0072B2", "8 3"),
-    "start-up gap": Stroke("#888888", "solid"),
-    "shift": Stroke("#0072B2", "8 3"),
-    "GLM": Stroke("#D55E00", "solid"),
-    "Not a GLM": Stroke("#CC79A7", "8 3"),
-    "p(θ|Z)": Stroke("#56B4E9", "12 5"),
-    "p(θ|Z′)": Stroke("#D55E00", "solid"),
-    "log-ratio": Stroke("#0072B2", "solid"),
-    "DP-FTRL": Stroke("#E69F00", "6 3 2 3 2 3"),
-    "Algorithm 1": Stroke("#D55E00", "12 5"),
-    "No record": Stroke("#888888", "3 3"),
-    "Linear loss": Stroke("#009E73", "12 4 2 4"),
-    "Worst case": Stroke("#D55E00", "solid"),
-    "Gradient descent": Stroke("#D55E00", "solid"),
-    "Accelerated": Stroke("#E69F00", "8 3"),
-    "SAG": Stroke("#0072B2", "solid"),
-    "SVRG": Stroke("#56B4E9", "12 5"),
-    "L-BFGS": Stroke("#009E73", "12 4 2 4"),
-    "Newton": Stroke("#CC79A7", "solid"),
-    "Newton-CG": Stroke("#888888", "3 3"),
-    "Subsampled Newton": Stroke("#CC79A7", "2 4"),
-    "n log n": Stroke("#888888", "12 5"),
-    "n²": Stroke("#888888", "6 3 2 3 2 3"),
-    "median of the draws": Stroke("#0072B2", "solid"),
-    "one draw": Stroke("#56B4E9", "solid"),
-    "without privacy": Stroke("#009E73", "12 4 2 4"),
-    "always the larger class": Stroke("#888888", "3 3"),
-    "same λ, no b": Stroke("#E69F00", "8 3"),
-    "−b": Stroke("#D55E00", "solid"),
-    "loss": Stroke("#56B4E9", "12 5"),
-    "clipped loss": Stroke("#D55E00", "solid"),
-    "Algorithm 1, Rényi": Stroke("#56B4E9", "12 5"),
-    "Algorithm 1, hockey-stick": Stroke("#D55E00", "solid"),
-    "Algorithm 1, tight": Stroke("#CC79A7", "8 3"),
-    "Algorithm 1, tight, same λ": Stroke("#0072B2", "20 3"),
-    "Algorithm 1, tight, λ by risk": Stroke("#0072B2", "2 4"),
-    "DP-SGD, dishonest": Stroke("#E69F00", "6 3 2 3 2 3"),
-    "DP-SGD, honest, Rényi": Stroke("#009E73", "12 4 2 4"),
-    "DP-SGD, honest, profile": Stroke("#009E73", "4 4"),
-    "Output perturbation": Stroke("#888888", "3 3"),
-    "Not private": Stroke("#888888", "16 4 4 4"),
-}
-SPARE = (Stroke("#F0E442", "solid"), Stroke("#CC79A7", "3 3"), Stroke("#0072B2", "8 3"), Stroke("#888888", "solid"))
 DIVERGING = interp_palette(RdBu11, 255)  # ColorBrewer's, blue below 0 and red above, told apart by colour-blind eyes
 MARK = "#888888"  # thresholds, and where values are read
-
-
-def stroke(label):
-    """The stroke of a curve by its label; labels that the house does not know share a few spare ones."""
-    return STROKES.get(label) or SPARE[sum(label.encode()) % len(SPARE)]
 
 
 def curve_figure(*, name, title, x_label, y_label, **options):
@@ -106,17 +34,20 @@ def curve_figure(*, name, title, x_label, y_label, **options):
     return plot
 
 
-def add_curve(plot, source, x, label, tooltips):
-    """The column `label` of `source` over the column `x` as a line in its stroke, with a hover that names it."""
-    style = stroke(label)
+def add_curve(plot, source, x, label, tooltips, *, own_style=None):
+    """The column `label` of `source` over the column `x` as a line, with a hover that names it.
+
+    It is drawn in `own_style`, or in the style that the vocabulary has for the label.
+    """
+    drawn = own_style or style(label)
     line = plot.line(
         x,
         label,
         source=source,
         name=f"{plot.name}: {label}",
         legend_label=label,
-        color=style.color,
-        line_dash=style.dash,
+        color=drawn.color,
+        line_dash=drawn.dash,
         line_width=3,
     )
     plot.add_tools(HoverTool(renderers=[line], tooltips=[("", label), *tooltips], line_policy="nearest", visible=False))
@@ -125,7 +56,7 @@ def add_curve(plot, source, x, label, tooltips):
 
 def add_tail(plot, source, x, label):
     """The area between the columns "foot" and `label` of `source`, shaded in the colour of the curve `label`."""
-    area = plot.varea(x, "foot", label, source=source, fill_color=stroke(label).color, fill_alpha=0.3)
+    area = plot.varea(x, "foot", label, source=source, fill_color=style(label).color, fill_alpha=0.3)
     area.level = "underlay"
     return area
 

@@ -1,27 +1,42 @@
-"""What the state of every page is: parameters, presets, the text of an address, tables, a script. No Panel."""
+"""What the state of every page is: parameters, presets, answers, the text of an address, tables, a script. No Panel."""
 
+import inspect
 from typing import ClassVar
 
 import param
 
 from explorer.accounting import BoundNotApplicable, ObjectivePerturbation
+from explorer.pages import parameters
+from explorer.vocabulary import ACCOUNTANTS, BOUNDS
 
-NAMES = {  # of the datasets, as the pages show them
-    "breast_cancer": "Breast cancer",
-    "two_clouds": "Two clouds",
-    "digits": "Digits",
-    "synthetic_l": "Synthetic-L",
-    "synthetic_h": "Synthetic-H",
-    "adult": "Adult",
-    "gisette": "Gisette",
-}
-ACCOUNTANTS = {  # of Algorithm 1, by what the pages call them
-    "Kifer et al. 2012": "kifer",
-    "RDP": "renyi",
-    "Hockey-stick": "hockey_stick",
-    "Refined": "refined",
-    "Tight": "tight",
-}
+BOUND_KEYS = {BOUNDS[key].label: key for key in ACCOUNTANTS}  # of Algorithm 1's accountants, by label
+
+
+class Answer:
+    """What a computation gave, as an attribute of a state: it is dropped when its question changes.
+
+    A state declares `race = Answer("race_arguments", doc)`; `race_arguments` is the method that gives the arguments of
+    the computation, a dict. What is assigned to `state.race` is kept with the arguments of that moment, and read as
+    None as soon as these differ, so that a state never hands out an answer to another question.
+    """
+
+    def __init__(self, question, doc):
+        self.question, self.__doc__ = question, doc
+
+    def __set_name__(self, owner, name):
+        self.slot = f"_{name}_and_question"
+
+    def __get__(self, state, owner=None):
+        if state is None:
+            return self
+        answer, question = vars(state).get(self.slot, (None, None))
+        if answer is not None and question != getattr(state, self.question)():
+            del vars(state)[self.slot]
+            return None
+        return answer
+
+    def __set__(self, state, answer):
+        vars(state)[self.slot] = answer, None if answer is None else getattr(state, self.question)()
 
 
 class PageState(param.Parameterized):
@@ -43,7 +58,7 @@ class PageState(param.Parameterized):
         raise NotImplementedError
 
     def script(self):
-        """Python that computes the page's numbers with the library alone, str."""
+        """Python that computes the page's numbers by its `computation`, str; see `call`."""
         raise NotImplementedError
 
     def copy(self):
@@ -92,30 +107,10 @@ class PageState(param.Parameterized):
 class ObjectivePerturbationState(PageState):
     """Base of the states about one objective perturbation; a page overrides the defaults and bounds that suit it."""
 
-    noise_std = param.Number(
-        5.0,
-        bounds=(0.05, 1000),
-        label="σ  noise",
-        doc="Standard deviation of the random linear term. Larger is more private and less accurate.",
-    )
-    l2_reg = param.Number(
-        20.0,
-        bounds=(0.01, 10_000),
-        label="λ  regularisation",
-        doc="Weight of the ridge penalty on the sum of losses. Larger is more private; the fit shrinks towards zero.",
-    )
-    smoothness = param.Number(
-        1.0,
-        bounds=(0.01, 100),
-        label="β  smoothness",
-        doc="Largest curvature one record can add. Smaller is more private. Logistic loss on unit rows has 1/4.",
-    )
-    lipschitz = param.Number(
-        1.0,
-        bounds=(0.01, 100),
-        label="L  gradient norm",
-        doc="Largest gradient one record can have. Smaller is more private. Logistic loss on unit rows has 1.",
-    )
+    noise_std = parameters.noise_std()
+    l2_reg = parameters.l2_reg()
+    smoothness = parameters.smoothness()
+    lipschitz = parameters.lipschitz()
     monotone_loss = param.Boolean(
         False,
         label="Monotone loss",
@@ -132,6 +127,33 @@ class ObjectivePerturbationState(PageState):
             smoothness=self.smoothness,
             monotone_loss=self.monotone_loss,
         )
+
+
+def call(function, arguments, *, result):
+    """Python that calls a function of a page's computation, str.
+
+    Parameters
+    ----------
+    function : callable, of a module that can be imported
+    arguments : dict of values whose repr is Python; those that are equal to the function's defaults are left out
+    result : str, the name that the script gives to what the function returns
+    """
+    defaults = {name: each.default for name, each in inspect.signature(function).parameters.items()}
+    given = {name: value for name, value in arguments.items() if not _equal(value, defaults[name])}
+    lines = "".join(f"    {name}={value!r},\n" for name, value in given.items())
+    return f"{result} = {function.__name__}(\n{lines})\n" if lines else f"{result} = {function.__name__}()\n"
+
+
+def imports(*objects):
+    """Import statements, one a line, for functions and classes, str."""
+    names = {}
+    for each in objects:
+        names.setdefault(each.__module__, set()).add(each.__name__)
+    return "".join(f"from {module} import {', '.join(sorted(names[module]))}\n" for module in sorted(names))
+
+
+def _equal(value, default):
+    return type(value) is type(default) and value == default
 
 
 def refusal(bound, mechanism):

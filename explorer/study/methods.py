@@ -45,6 +45,7 @@ from explorer.learning import (
     OutputPerturbationClassifier,
     best_private_parameters,
 )
+from explorer.vocabulary import METHODS as TERMS
 
 LEARNING_RATES = tuple(np.logspace(-5, -1, 10).tolist())
 OPTIMUM_NORM = 10.0
@@ -199,37 +200,37 @@ def _log_delta(name, mechanism, others, epsilon):
 METHODS = {
     "amp_rdp": Method(
         fit=partial(_fit_amp, accountant="renyi"),
-        label="Algorithm 1, Rényi (the paper's)",
+        label=TERMS["amp_rdp"].title,
     ),
     "amp_hockey_stick": Method(
         fit=partial(_fit_amp, accountant="hockey_stick"),
-        label="Algorithm 1, hockey-stick",
+        label=TERMS["amp_hockey_stick"].title,
     ),
     "amp_tight": Method(
         fit=partial(_fit_amp, accountant="tight"),
-        label="Algorithm 1, tight",
+        label=TERMS["amp_tight"].title,
     ),
     "amp_tight_noise": Method(
         fit=partial(_fit_amp, accountant="tight", l2_reg=_l2_reg_by_renyi),
-        label="Algorithm 1, tight, the paper's λ",
+        label=TERMS["amp_tight_noise"].title,
     ),
     "amp_tight_risk": Method(
         fit=partial(_fit_amp, accountant="tight", l2_reg=_l2_reg_by_risk),
-        label="Algorithm 1, tight, λ from the risk bound",
+        label=TERMS["amp_tight_risk"].title,
     ),
     "dp_sgd_dishonest": Method(
         fit=_fit_dp_sgd,
-        label="DP-SGD, dishonest (rate by test records)",
+        label=TERMS["dp_sgd_dishonest"].title,
         axes=("epsilon", "learning_rate"),
     ),
     "dp_sgd_honest_rdp": Method(
         fit=partial(_select_dp_sgd, accountant="selection_renyi"),
-        label="DP-SGD, honest, Rényi",
+        label=TERMS["dp_sgd_honest_rdp"].title,
     ),
     "dp_sgd_honest_profile": Method(
         fit=partial(_select_dp_sgd, accountant="selection_profile"),
-        label="DP-SGD, honest, privacy profile",
+        label=TERMS["dp_sgd_honest_profile"].title,
     ),
-    "output_perturbation": Method(fit=_fit_output_perturbation, label="Output perturbation"),
-    "non_private": Method(fit=_fit_non_private, label="Not private", axes=()),
+    "output_perturbation": Method(fit=_fit_output_perturbation, label=TERMS["output_perturbation"].title),
+    "non_private": Method(fit=_fit_non_private, label=TERMS["non_private"].title, axes=()),
 }

@@ -7,6 +7,7 @@ import pytest
 from explorer.accounting import HockeyStickBound, KiferBound, ProfileBound, RenyiBound
 from explorer.pages.bounds.state import BOUNDS, LOWER_BOUND, LOWER_BOUNDS, POINTS, PRESETS, BoundsState
 from explorer.pages.bounds.view import BoundsView
+from explorer.vocabulary import Style
 from tests.interface.words import said
 
 
@@ -120,6 +121,9 @@ def test_a_users_own_bound_is_shown_beside_the_others():
     pair = curves[["Kifer et al. 2012", "Hockey-stick"]].min(axis=1)
     np.testing.assert_array_equal(curves["Best of two"], pair)
     assert summary.loc["Best of two", "epsilon"] <= summary.loc["Hockey-stick", "epsilon"] * (1 + 1e-11)
-    view = BoundsView(state)
+    with pytest.raises(ValueError, match="Best of two"):
+        BoundsView(state)
+    view = BoundsView(state, styles={"Best of two": Style("#123456", "2 2")})
     assert view.lines["Best of two"].visible
+    assert view.lines["Best of two"].glyph.line_color == "#123456"
     assert "Best of two" in said(view.readouts)

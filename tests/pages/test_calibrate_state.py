@@ -13,7 +13,7 @@ from explorer.accounting import (
 )
 from explorer.learning import AMPClassifier, best_private_parameters
 from explorer.pages.calibrate import state as calibrate
-from explorer.pages.calibrate.state import ACCOUNTANTS, CHUNKS, F_RANGE, LEAST, PARTS, POINT, CalibrateState
+from explorer.pages.calibrate.state import BOUND_KEYS, CHUNKS, F_RANGE, LEAST, PARTS, POINT, CalibrateState
 from explorer.pages.calibrate.view import CalibrateView
 from explorer.pages.fit.state import FitState
 from tests.interface.words import said
@@ -46,7 +46,7 @@ def granted(state, name, noise_std, l2_reg):
     mechanism = ApproximateMinimaPerturbation(
         noise_std=noise_std, l2_reg=l2_reg, monotone_loss=state.monotone_loss, **fixed
     )
-    return float(amp_accountant(ACCOUNTANTS[name])(mechanism).delta(state.epsilon))
+    return float(amp_accountant(BOUND_KEYS[name])(mechanism).delta(state.epsilon))
 
 
 @pytest.mark.parametrize("name", [*QUICK, "RDP"])
@@ -65,7 +65,7 @@ def test_the_chosen_point_is_the_papers_rule():
     summary = state.summary(state.parts(QUICK))
     fixed = {key: getattr(state, key) for key in ("lipschitz", "smoothness", "gradient_tol", "output_noise_std")}
     for name in QUICK:
-        target = {"epsilon": 1.0, "delta": 1e-5, "f": 1.4, "monotone_loss": True, "bound": ACCOUNTANTS[name]}
+        target = {"epsilon": 1.0, "delta": 1e-5, "f": 1.4, "monotone_loss": True, "bound": BOUND_KEYS[name]}
         assert summary.loc[name, "l2_reg"] == pytest.approx(calibrate_amp(**target, **fixed).value, rel=1e-8)
 
 

@@ -13,8 +13,8 @@ from explorer import datasets
 from explorer.accounting import InfeasibleTarget
 from explorer.learning import AMPClassifier
 from explorer.pages.fit.state import ROW_NORM, FitState, line, run_fit
-from explorer.pages.state import NAMES
 from explorer.uploads import read_csv
+from explorer.vocabulary import DATASETS
 
 CSV = "\n".join(["height,weight,kind", *(f"{i % 17},{i % 5},{'ab'[i % 17 > 8]}" for i in range(200))]).encode()
 
@@ -24,7 +24,7 @@ def result_of(**parameters):
 
 
 def test_every_dataset_can_be_chosen():
-    assert set(NAMES) == set(datasets.DATASETS)
+    assert set(DATASETS) == set(datasets.DATASETS)
 
 
 def test_demo_data_has_unit_rows_and_two_classes():

@@ -4,12 +4,13 @@ import contextlib
 import io
 
 import numpy as np
+import pandas as pd
 import param
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.app import PAGES
+from explorer.pages import PAGES, view_type
 from explorer.pages.bounds.state import BoundsState
 from explorer.pages.calibrate.state import CHUNKS, CalibrateState
 from explorer.pages.compare.state import QUESTIONS, CompareState, Results, run_live
@@ -20,12 +21,13 @@ from explorer.pages.glm.state import DIMENSIONS, GLM, OTHER, RATIO, GLMState
 from explorer.pages.half_normal.state import HalfNormalState
 from explorer.pages.renyi.state import RenyiState
 from explorer.pages.solvers import state as solvers
-from explorer.pages.solvers.state import SolversState, run_growth, run_race
+from explorer.pages.solvers.computation import run_growth, run_race
+from explorer.pages.solvers.state import SolversState
 from explorer.pages.spectrum.state import SpectrumState
 from explorer.pages.worst_case.state import ATTAINED, NAMES, WORST, WorstCaseState
 from explorer.uploads import read_csv
 
-STATES = [view.state_type for view in PAGES.values()]
+STATES = [view_type(name).state_type for name in PAGES]
 
 
 def values(parameter):
@@ -358,17 +360,15 @@ def test_script_of_the_solvers_page(parameters, monkeypatch):
     monkeypatch.setattr(solvers, "SIZES", (128, 256))
     state = SolversState(n_records=200, dimension=4, l2_reg=0.5, max_passes=50, **parameters)
     scope, printed = run(state.script())
-    standings = run_race(**state.race_arguments()).standings.set_index("solver")
-    growth = run_growth(**state.growth_arguments()).set_index(["n", "solver"])
-    assert [solvers.NAMES[name] for name in scope["results"]] == [solvers.NAMES[name] for name in state.solvers()]
-    for name, result in scope["results"].items():
-        row = standings.loc[solvers.NAMES[name]]
-        assert (result.n_gradient_evaluations, result.success) == (row["evaluations"], row["finished"])
-        assert f"{name}: {'finished' if result.success else 'did not finish'} after {row['evaluations']}" in printed
-    assert {solvers.NAMES[name]: count for name, count in scope["predicted"].items()} == state.predictions()
-    for (n, name), (count, success) in scope["growth"].items():
-        assert (count, success) == tuple(growth.loc[(n, solvers.NAMES[name]), ["evaluations", "finished"]])
-    assert len(scope["growth"]) == len(growth) == 2 * len(state.solvers())
+    race = run_race(**state.race_arguments())
+    growth = run_growth(**state.growth_arguments())
+    pd.testing.assert_frame_equal(scope["race"].standings, race.standings)
+    pd.testing.assert_frame_equal(scope["race"].traces, race.traces)
+    pd.testing.assert_frame_equal(scope["growth"], growth)
+    assert list(race.standings["solver"].sort_values()) == sorted(solvers.NAMES[name] for name in state.solvers())
+    assert len(growth) == 2 * len(state.solvers())
+    for table in (race.standings, growth):
+        assert table.to_string(index=False) in printed
 
 
 @pytest.mark.parametrize("parameters", [{}, {"f": 1.05, "monotone_loss": False, "n_records": 50}])

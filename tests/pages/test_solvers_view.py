@@ -9,7 +9,8 @@ import pytest
 from explorer.compute import WorkerPool
 from explorer.learning.solvers import SOLVERS
 from explorer.pages.solvers import view as solvers
-from explorer.pages.solvers.state import LAWS, NAMES, SIZES, SolversState, run_growth, run_race
+from explorer.pages.solvers.computation import LAWS, NAMES, SIZES, predictions, run_growth, run_race
+from explorer.pages.solvers.state import SolversState
 from explorer.pages.solvers.view import SolversView
 from tests.interface.event_loop import job, run_concurrently
 from tests.interface.words import said
@@ -86,7 +87,7 @@ def test_theorems_stand_beside_and_follow_the_parameters(pool):
     view = small(pool)
     for l2_reg in (0.5, 2.0):
         view.state.l2_reg = l2_reg
-        predicted = view.state.predictions()
+        predicted = predictions(**view.state.prediction_arguments())
         assert shown(view.marks, "theorem: at most") == {
             label: (predicted[label], 0.01) for label in ("Gradient descent", "SAG")
         }

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import param
 
+from explorer import vocabulary
 from explorer.accounting import (
     AttainedLowerBound,
     BoundNotApplicable,
@@ -23,17 +24,21 @@ from explorer.pages.state import ObjectivePerturbationState
 POINTS = 200
 
 BOUNDS = {
-    "Kifer et al. 2012": KiferBound,
-    "RDP": RenyiBound,
-    "Hockey-stick": HockeyStickBound,
-    "Refined": RefinedBound,
-    "Tight": TightBound,
-    "Attained lower bound": AttainedLowerBound,
-    "Gaussian lower bound": GaussianLowerBound,
+    vocabulary.BOUNDS[key].label: bound
+    for key, bound in {
+        "kifer": KiferBound,
+        "renyi": RenyiBound,
+        "hockey_stick": HockeyStickBound,
+        "refined": RefinedBound,
+        "tight": TightBound,
+        "attained": AttainedLowerBound,
+        "gaussian": GaussianLowerBound,
+    }.items()
 }
-LOWER_BOUND = "Gaussian lower bound"
-LOWER_BOUNDS = ("Attained lower bound", LOWER_BOUND)
-SLOW = ("Tight", "Attained lower bound")  # tens of milliseconds a curve: a page follows the hand without them
+LOWER_BOUND = vocabulary.BOUNDS["gaussian"].label
+LOWER_BOUNDS = (vocabulary.BOUNDS["attained"].label, LOWER_BOUND)
+# Tens of milliseconds a curve: a page follows the slider without them.
+SLOW = (vocabulary.BOUNDS["tight"].label, vocabulary.BOUNDS["attained"].label)
 
 # Figure 1 of the paper, left and right, with every parameter of its caption.
 PRESETS = {

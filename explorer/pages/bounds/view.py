@@ -9,9 +9,10 @@ from bokeh.models import ColumnDataSource, Range1d
 from explorer.interface.background import LatestOnly, NextTick
 from explorer.interface.controls import alert, log_slider, switch
 from explorer.interface.page import PageView, hidden
-from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw, stroke
+from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
 from explorer.pages.bounds.state import LOWER_BOUND, LOWER_BOUNDS, BoundsState
+from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 A model is trained on private records. To hide any one of them, **objective perturbation** adds a random slope b to what
@@ -33,14 +34,16 @@ class BoundsView(PageView):
     Parameters
     ----------
     state : BoundsState or None for a new one
+    styles : dict of vocabulary.Style by name, for bounds of your own
     """
 
     state_type = BoundsState
     question = "How private is it? One algorithm, seven proofs, and the floor under all of them."
     introduction = INTRODUCTION
 
-    def __init__(self, state=None, **params):
+    def __init__(self, state=None, *, styles=None, **params):
         self.state = state or self.state_type()
+        self.styles = {name: (styles or {}).get(name) or style(name) for name in self.state.bounds}
         self.source = ColumnDataSource({name: [] for name in ("epsilon", *self.state.bounds)}, name="bounds_curves")
         plot = curve_figure(
             name="bounds",
@@ -52,8 +55,15 @@ class BoundsView(PageView):
         )
         tooltips = [("ε", "@epsilon{0.000}"), ("log₁₀ δ", "@{%s}{0.00}")]
         self.lines = {
-            name: add_curve(plot, self.source, "epsilon", name, [(a, b.replace("%s", name)) for a, b in tooltips])
-            for name in self.state.bounds
+            name: add_curve(
+                plot,
+                self.source,
+                "epsilon",
+                name,
+                [(a, b.replace("%s", name)) for a, b in tooltips],
+                own_style=own_style,
+            )
+            for name, own_style in self.styles.items()
         }
         self.delta_mark, self.epsilon_mark = (add_mark(plot, dimension) for dimension in ("width", "height"))
         plot.legend.click_policy = "hide"
@@ -102,7 +112,7 @@ class BoundsView(PageView):
     def _show_readouts(self, rows):
         """Say what there is; the bounds that are not in `rows` are still being computed."""
         state = self.state
-        self.readouts.show(_headline(rows, state) + _split(state), _cards(rows, state))
+        self.readouts.show(_headline(rows, state) + _split(state), _cards(rows, state, self.styles))
 
     def _turn(self, *_):
         """Put epsilon on one axis and log10 delta on the other."""
@@ -166,9 +176,9 @@ def _split(state):
     )
 
 
-def _cards(rows, state):
+def _cards(rows, state, styles):
     for name in state.bounds:
-        up, color = name not in LOWER_BOUNDS, stroke(name).color
+        up, color = name not in LOWER_BOUNDS, styles[name].color
         if name not in rows:
             yield Card(name, "…", "being computed", color)
             continue

@@ -16,7 +16,7 @@ from explorer.accounting import (
 )
 from explorer.learning import best_on_frontier, excess_risk_bound
 from explorer.pages.bounds.state import round_up
-from explorer.pages.state import ACCOUNTANTS, PageState
+from explorer.pages.state import BOUND_KEYS, PageState
 
 SLOW = "tight"  # 0.1 s for each value of the bound, ten of which make a point of the frontier
 F_RANGE = (0.85, 20.0)  # of the noise in units of sigma_G: what the slider spans and the picture shows
@@ -98,7 +98,7 @@ class CalibrateState(PageState):
     )
     accountant = param.Selector(
         default="hockey_stick",
-        objects=ACCOUNTANTS,
+        objects=BOUND_KEYS,
         label="Proof",
         doc="Whose frontier the chosen point is on. A better proof needs less noise or λ for the same promise.",
     )
@@ -165,12 +165,12 @@ class CalibrateState(PageState):
 
     def names(self):
         """Names of the bounds that are asked for, in the order of the legend."""
-        return [name for name, key in ACCOUNTANTS.items() if key != SLOW or self.tight or self.accountant == SLOW]
+        return [name for name, key in BOUND_KEYS.items() if key != SLOW or self.tight or self.accountant == SLOW]
 
     @property
     def chosen(self):
         """The name of the bound whose frontier the chosen point is on."""
-        return next(name for name, key in ACCOUNTANTS.items() if key == self.accountant)
+        return next(name for name, key in BOUND_KEYS.items() if key == self.accountant)
 
     @staticmethod
     def needs(part):
@@ -274,7 +274,7 @@ class CalibrateState(PageState):
         )
         (_, noise), name = found
         f = float(np.clip(round_up(noise / self.gaussian, digits=DIGITS), *F_RANGE))
-        self.param.update(accountant=ACCOUNTANTS[name], f=f)
+        self.param.update(accountant=BOUND_KEYS[name], f=f)
 
     def go_to_least(self):
         """Move f to where the chosen bound's risk is least, as far as the slider goes."""
@@ -308,14 +308,14 @@ class CalibrateState(PageState):
     def script(self):
         """Python that computes `curves` (noise_std, l2_reg, risk), `points` and `best` by name, and prints both."""
         values = {name: getattr(self, name) for name in (*_FRONTIER, *_PROBLEM, "f")}
-        accountants = "".join(f"    {name!r}: {ACCOUNTANTS[name]!r},\n" for name in self.names())
+        accountants = "".join(f"    {name!r}: {BOUND_KEYS[name]!r},\n" for name in self.names())
         constants = {"f_max": F_RANGE[1], "edges": EDGES, "drawn": DRAWN, "slow": SLOW}
         return _SCRIPT.format(accountants=accountants, few=POINTS["few"], many=POINTS["many"], **values, **constants)
 
     def _target(self, name):
         fixed = {key: getattr(self, key) for key in _FRONTIER[2:]}
         mechanism = ApproximateMinimaPerturbation(noise_std=1.0, l2_reg=1.0, **fixed)
-        return Target(ACCOUNTANTS[name], mechanism, self.epsilon, self.delta)
+        return Target(BOUND_KEYS[name], mechanism, self.epsilon, self.delta)
 
     def _wall(self, name):
         return _wall(self._target(name))

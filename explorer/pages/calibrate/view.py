@@ -12,9 +12,10 @@ from explorer.interface.controls import alert, choice, log_slider, switch
 from explorer.interface.document import on_document
 from explorer.interface.legend import name_only
 from explorer.interface.page import PageView
-from explorer.interface.plotting import MARK, add_curve, add_mark, curve_figure, redraw, stroke
+from explorer.interface.plotting import MARK, add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, rounded
-from explorer.pages.calibrate.state import ACCOUNTANTS, CHUNKS, F_RANGE, LEAST, PARTS, POINT, CalibrateState
+from explorer.pages.calibrate.state import BOUND_KEYS, CHUNKS, F_RANGE, LEAST, PARTS, POINT, CalibrateState
+from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 A privacy budget (ε, δ) can be paid for in two ways: by **noise** σ and by **regularisation** λ. Each curve, a
@@ -216,7 +217,7 @@ class _Picture:
                 axis.ticker = FixedTicker(ticks=np.outer(10.0 ** np.arange(-6, 15), SPANS[name_of]).ravel().tolist())
                 axis.formatter = CustomJSTickFormatter(code=SPOKEN)
         self.sources, self.lines = {}, {}
-        for bound, key in ACCOUNTANTS.items():
+        for bound, key in BOUND_KEYS.items():
             empty = {each: [] for each in ("noise_std", "f", bound)}
             self.sources[bound] = ColumnDataSource(empty, name=f"{name}_{key}")
             tooltips = [("σ", "@noise_std{0.000}"), ("f", "@f{0.000}"), (y_label.split()[0], f"@{{{bound}}}{{0.0000}}")]
@@ -262,7 +263,7 @@ def _marks(summary, state, which, gaussian):
         "f": noise / gaussian,
         "l2_reg": at[f"{which}l2_reg"].to_numpy(),
         "risk": at[f"{which}risk"].to_numpy(),
-        "color": [stroke(name).color for name in at.index],
+        "color": [style(name).color for name in at.index],
         "size": [LARGE if name == state.chosen else SMALL for name in at.index],
     }
 
@@ -302,7 +303,7 @@ def _headline(summary, state):
 def _cards(summary, state):
     gaussian = state.gaussian
     for name in state.names():
-        color = stroke(name).color
+        color = style(name).color
         if name not in summary.index:
             yield Card(name, "…", "being computed", color)
             continue

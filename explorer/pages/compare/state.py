@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import param
 
+from explorer import vocabulary
 from explorer.datasets import BUILT_IN
-from explorer.pages.state import NAMES, PageState
+from explorer.pages.state import PageState
 from explorer.study import (
     DELTA,
     EPSILONS,
@@ -37,20 +38,9 @@ ABOUT = {
     "breast_cancer": "569 tumours, benign or malignant. Columns are standardised by the data's own mean and deviation, "
     "which no ε covers. Not in the paper.",
 }
-DATASETS = {NAMES[name]: name for name in ABOUT}
-LABELS = {
-    "amp_rdp": "Algorithm 1, Rényi",
-    "amp_hockey_stick": "Algorithm 1, hockey-stick",
-    "amp_tight": "Algorithm 1, tight",
-    "amp_tight_noise": "Algorithm 1, tight, same λ",
-    "amp_tight_risk": "Algorithm 1, tight, λ by risk",
-    "dp_sgd_dishonest": "DP-SGD, dishonest",
-    "dp_sgd_honest_rdp": "DP-SGD, honest, Rényi",
-    "dp_sgd_honest_profile": "DP-SGD, honest, profile",
-    "output_perturbation": "Output perturbation",
-    "non_private": "Not private",
-}
-_BY_LABEL = {label: name for name, label in LABELS.items()}
+DATASETS = {vocabulary.DATASETS[name]: name for name in ABOUT}
+LABELS = vocabulary.labels(vocabulary.METHODS)
+_BY_LABEL = vocabulary.keys(vocabulary.METHODS)
 # With an axis of learning rates the best of them is taken by accuracy on test records, which no epsilon covers.
 HONEST = tuple(name for name, method in METHODS.items() if method.axes == ("epsilon",))
 

@@ -10,10 +10,11 @@ from explorer.interface.controls import alert, choice, choices, labelled_field, 
 from explorer.interface.job import JobRunner
 from explorer.interface.legend import name_only
 from explorer.interface.page import PageView
-from explorer.interface.plotting import MARK, add_curve, add_mark, curve_figure, redraw, stroke
+from explorer.interface.plotting import MARK, add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, percent
-from explorer.pages.compare.state import ABOUT, LABELS, NAMES, QUESTIONS, CompareState, part_done, run_live, signed
+from explorer.pages.compare.state import ABOUT, LABELS, QUESTIONS, CompareState, part_done, run_live, signed
 from explorer.study import EPSILONS, METHODS
+from explorer.vocabulary import DATASETS, style
 
 INTRODUCTION = r"""
 **What does privacy cost in accuracy?** Each curve is a way to learn with the promise (ε, δ); further left is more
@@ -91,7 +92,7 @@ class CompareView(PageView):
     def _add_method(self, plot, method):
         """The line of a method with its band and points; hiding the line hides all."""
         label = LABELS[method]
-        color, (low, high, text) = stroke(label).color, _further(label)
+        color, (low, high, text) = style(label).color, _further(label)
         line = add_curve(plot, self.source, "epsilon", label, [("", f"@{{{text}}}")])
         band = Band(
             base="epsilon",
@@ -185,7 +186,7 @@ class CompareView(PageView):
         drawn |= {name for name, part in ((PAPER, parts["paper"]), (LIVE, parts["live"])) if len(part)}
         name_only(self.plot, drawn)
         self.plot.legend[0].visible = bool(drawn)
-        self.plot.title.text = f"{NAMES[state.dataset]}: mean accuracy, {state.band}"
+        self.plot.title.text = f"{DATASETS[state.dataset]}: mean accuracy, {state.band}"
         self.plot.y_range.update(**_range(table, len(drawn)))
         self.about.object = ABOUT[state.dataset]
         notes = _notes(state)
@@ -260,7 +261,7 @@ def _points(table):
     epsilon = table["epsilon"].replace(np.inf, EPSILONS[-1])
     columns = {name: 100 * table[name].to_numpy(float) for name in ("accuracy", "low", "high")}
     columns = {name: np.insert(values, 0, np.nan) for name, values in {"epsilon": epsilon, **columns}.items()}
-    color = [MARK, *(stroke(label).color for label in table["label"])]
+    color = [MARK, *(style(label).color for label in table["label"])]
     text = ["", *(f"{row.label}: {_spoken(row)}" for row in table.itertuples())]
     return {**columns, "color": color, "text": text}
 
@@ -307,7 +308,7 @@ def _notes(state):
         )
     elif state.source() != "stored":
         command = ELSEWHERE.format(state.dataset)
-        notes.append(f"The stored table has no results on {NAMES[state.dataset]}; `{command}` computes some.")
+        notes.append(f"The stored table has no results on {DATASETS[state.dataset]}; `{command}` computes some.")
     if remarks := state.remarks():
         notes.append("**Not as in the paper**, more than a point away: " + " ".join(remarks))
     return notes
@@ -316,15 +317,14 @@ def _notes(state):
 def _why_not(state):
     if not state.live_methods:
         return "Choose a method to run."
-    return (
-        f"{NAMES[state.dataset]} is not run here, since a fit takes minutes: `{ELSEWHERE.format(state.dataset)}` does."
-    )
+    command = ELSEWHERE.format(state.dataset)
+    return f"{DATASETS[state.dataset]} is not run here, since a fit takes minutes: `{command}` does."
 
 
 def _spoken_plan(state, cells):
     trials = {(cell.method, cell.epsilon, cell.trial) for cell in cells}
     more = f", {len(cells)} fits" if len(cells) > len(trials) else ""
-    return f"{len(trials)} trials on {NAMES[state.dataset]}{more}, in a process of its own."
+    return f"{len(trials)} trials on {DATASETS[state.dataset]}{more}, in a process of its own."
 
 
 def _repeated(state):
@@ -338,10 +338,10 @@ def _repeated(state):
 
 def _headline(state, best):
     if best is None:
-        return f"No results on {NAMES[state.dataset]} at ε = {state.epsilon:g} yet. <b>Run it live</b>, at the left."
+        return f"No results on {DATASETS[state.dataset]} at ε = {state.epsilon:g} yet. <b>Run it live</b>, at the left."
     method, accuracy, beaten = best
     where = "stored trials" if state.source() == "stored" else "live trials"
-    text = f"At ε = {state.epsilon:g} on {NAMES[state.dataset]} ({where}) the best honest method is "
+    text = f"At ε = {state.epsilon:g} on {DATASETS[state.dataset]} ({where}) the best honest method is "
     text += f"<b>{LABELS[method]}: {percent(accuracy)}</b>"
     close = [LABELS[name] for name, gap in beaten.items() if not gap.clear]
     if not close:
@@ -357,7 +357,7 @@ def _cards(state, best):
         if np.isfinite(answer.mean):
             method, over = QUESTIONS[question]
             detail = f"points {_error(answer)} ({LABELS[method]} over {LABELS[over]})"
-            yield Card(question, signed(100 * answer.mean, 2), detail, stroke(LABELS[method]).color)
+            yield Card(question, signed(100 * answer.mean, 2), detail, style(LABELS[method]).color)
     yield from _live_cards(state)
 
 
@@ -367,12 +367,12 @@ def _leaders(state, method, accuracy, beaten):
     if beaten:
         second, gap = next(iter(beaten.items()))
         detail += f"; {signed(100 * gap.mean, 2)} points over {LABELS[second]} {_error(gap)}"
-    yield Card("Best honest method", percent(accuracy), detail, stroke(LABELS[method]).color)
+    yield Card("Best honest method", percent(accuracy), detail, style(LABELS[method]).color)
     free = state.results().means(state.dataset, np.inf)
     if len(free):
         cost = 100 * (free.iloc[0] - accuracy)
         label = LABELS["non_private"]
-        yield Card(label, percent(free.iloc[0]), f"{cost:.2f} points above the best honest method", stroke(label).color)
+        yield Card(label, percent(free.iloc[0]), f"{cost:.2f} points above the best honest method", style(label).color)
 
 
 def _live_cards(state):
@@ -387,4 +387,4 @@ def _live_cards(state):
         if row.method in stored.index:
             other = stored.loc[row.method]
             detail += f"; stored: {percent(other['accuracy'])}, {_trials(other)}"
-        yield Card(f"Live: {row.label}", percent(row.accuracy), detail, stroke(row.label).color)
+        yield Card(f"Live: {row.label}", percent(row.accuracy), detail, style(row.label).color)

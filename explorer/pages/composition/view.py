@@ -16,9 +16,10 @@ from explorer.interface.background import IncrementalResults
 from explorer.interface.controls import alert, log_slider, switch
 from explorer.interface.legend import name_only
 from explorer.interface.page import PageView, hidden
-from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw, stroke
+from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
 from explorer.pages.composition.state import COMPOSED, LOWER_BOUND, SLOW, CompositionState
+from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 Training again on the same records reveals a little more each time. What do **k runs** cost together? Adding up the
@@ -64,14 +65,14 @@ class CompositionView(PageView):
         for name in ALL:
             self.lines[name] = add_curve(plot, self.source, "k", name, [("k", "@k"), ("", f"@{{{name} text}}")])
             self.marks[name] = plot.scatter(
-                "k", name, source=self.source, size=7, color=stroke(name).color, legend_label=name
+                "k", name, source=self.source, size=7, color=style(name).color, legend_label=name
             )
             self.bands[name] = Band(
                 base="k",
                 lower=f"{name} low",
                 upper=name,
                 source=self.source,
-                fill_color=stroke(name).color,
+                fill_color=style(name).color,
                 fill_alpha=0.4,
                 line_alpha=0,
                 level="underlay",
@@ -216,7 +217,7 @@ def _headline(known, state):
 def _cards(known, refused, state):
     """A card for each analysis at the chosen k."""
     for name in state.names():
-        color, reading, up = stroke(name).color, known.get((name, state.uses)), name != LOWER_BOUND
+        color, reading, up = style(name).color, known.get((name, state.uses)), name != LOWER_BOUND
         if name in refused:
             yield Card(name, "–", "does not apply here", color)
             continue

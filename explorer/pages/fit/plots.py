@@ -4,12 +4,14 @@ import numpy as np
 import pandas as pd
 from bokeh.models import Arrow, BoxAnnotation, ColumnDataSource, NormalHead, Range1d
 
-from explorer.interface.plotting import STROKES, add_curve, add_mark, curve_figure, stroke
+from explorer.interface.plotting import add_curve, add_mark, curve_figure
 from explorer.pages.fit.state import line
+from explorer.vocabulary import style
 
 MEDIAN, DRAW, PLAIN, MAJORITY = "median of the draws", "one draw", "without privacy", "always the larger class"
 UNTILTED, TILT, NORM, LOSS, CLIPPED = "same λ, no b", "−b", "gradient norm", "loss", "clipped loss"
-HOLDS, VOID = STROKES["Gaussian lower bound"].color, STROKES["Hockey-stick"].color
+HOLDS, VOID = style("Gaussian lower bound").color, style("Hockey-stick").color
+
 THETA = ["theta_1", "theta_2", "intercept"]
 
 
@@ -28,14 +30,14 @@ class AccuracyPlot:
             x_range=Range1d(0.5, 20.5),
             y_range=Range1d(0, 1.02),
         )
-        color = stroke(MEDIAN).color
+        color = style(MEDIAN).color
         self.plot.varea(
             "x", "low", "high", source=self.levels, color=color, alpha=0.2, legend_label="5–95 % of the draws"
         )
         for name in (MEDIAN, PLAIN, MAJORITY):
             add_curve(self.plot, self.levels, "x", name, [("accuracy", f"@{{{name}}}{{0.0%}}")])
         self.plot.scatter(
-            "draw", "accuracy", source=self.draws, size=9, color=stroke(DRAW).color, line_width=1, legend_label=DRAW
+            "draw", "accuracy", source=self.draws, size=9, color=style(DRAW).color, line_width=1, legend_label=DRAW
         )
         self.plot.legend.location = "bottom_right"
         self.plot.legend.click_policy = "hide"
@@ -68,7 +70,7 @@ class PlanePlot:
         self.plot = _square_figure(
             name="fit_plane", title="b pushes each line's normal along −b", x_label="x₁", y_label="x₂"
         )
-        for k, marker, color in ((0, "circle", stroke("RDP").color), (1, "triangle", stroke("Half-normal").color)):
+        for k, marker, color in ((0, "circle", style("RDP").color), (1, "triangle", style("Half-normal").color)):
             self.plot.scatter(
                 "x1",
                 "x2",
@@ -80,7 +82,7 @@ class PlanePlot:
                 alpha=0.7,
                 legend_label=f"class {k}",
             )
-        self.plot.multi_line("x1", "x2", source=self.draws, color=stroke(MEDIAN).color, alpha=0.5, legend_label=DRAW)
+        self.plot.multi_line("x1", "x2", source=self.draws, color=style(MEDIAN).color, alpha=0.5, legend_label=DRAW)
         for name, source in self.lines.items():
             add_curve(self.plot, source, "x1", name, [])
         self.arrow = _add_arrow(self.plot, f"{TILT} of draw 1")
@@ -116,8 +118,8 @@ class TiltPlot:
             y_label="second coefficient",
         )
         for name, like, dash in (("without b", UNTILTED, "8 3"), ("with b", TILT, "solid")):
-            style = {"color": stroke(like).color, "line_dash": dash, "legend_label": f"level lines {name}"}
-            self.plot.multi_line("xs", "ys", source=self.levels[name], **style)
+            drawn = {"color": style(like).color, "line_dash": dash, "legend_label": f"level lines {name}"}
+            self.plot.multi_line("xs", "ys", source=self.levels[name], **drawn)
         for name, source, marker, size in (
             (MEDIAN, self.draws, "circle", 9),
             (UNTILTED, self.minimum, "star", 20),
@@ -128,7 +130,7 @@ class TiltPlot:
                 source=source,
                 size=size,
                 marker=marker,
-                color=stroke(name).color,
+                color=style(name).color,
                 line_width=0,
                 alpha=0.8,
                 legend_label=DRAW if marker == "circle" else f"minimum, {UNTILTED}",
@@ -185,7 +187,7 @@ class CertificatePlot:
         for box in (self.good, self.bad):
             self.plot.add_layout(box)
         self.mark = add_mark(self.plot, "height")
-        self.plot.scatter("gradient_norm", "height", source=self.draws, size=11, color=stroke(MEDIAN).color)
+        self.plot.scatter("gradient_norm", "height", source=self.draws, size=11, color=style(MEDIAN).color)
 
     def show(self, result, state):
         """Draw where each draw stopped."""
@@ -296,7 +298,7 @@ def _columns(table, *names):
 
 def _add_arrow(plot, label):
     """An arrow, named in the legend."""
-    color = stroke(TILT).color
+    color = style(TILT).color
     head = NormalHead(size=14, fill_color=color, line_color=color)
     arrow = Arrow(end=head, line_color=color, line_width=4, visible=False)
     plot.add_layout(arrow)

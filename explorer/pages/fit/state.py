@@ -22,8 +22,9 @@ from explorer.learning import (
     Records,
 )
 from explorer.learning.solvers import minimise
-from explorer.pages.state import ACCOUNTANTS, NAMES, PageState
+from explorer.pages.state import BOUND_KEYS, PageState
 from explorer.uploads import Table
+from explorer.vocabulary import DATASETS
 
 ACCURACY, TWO_FEATURES, CERTIFICATE = SECTIONS = ("Accuracy", "Two features", "Loss and certificate")
 ROW_NORM = float(np.sqrt(2))  # of a record of norm 1 with its constant column
@@ -115,7 +116,7 @@ class FitState(PageState):
     )
     dataset = param.Selector(
         default="breast_cancer",
-        objects={label: name for name, label in NAMES.items()},
+        objects={label: name for name, label in DATASETS.items()},
         label="Data",
         doc="What is learned from. Fewer records mean that privacy costs more accuracy.",
     )
@@ -139,7 +140,7 @@ class FitState(PageState):
     )
     accountant = param.Selector(
         default="hockey_stick",
-        objects=ACCOUNTANTS,
+        objects=BOUND_KEYS,
         label="Proof",
         doc="Which proof has to grant (ε, δ). All are right; a tighter one asks for less noise. "
         "Least noise: Tight (which takes seconds to compute), most: Kifer et al.",

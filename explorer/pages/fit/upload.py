@@ -8,8 +8,8 @@ from explorer import uploads
 from explorer.interface.background import LatestOnly
 from explorer.interface.compatibility import BoundedFileInput
 from explorer.interface.controls import alert
-from explorer.pages.state import NAMES
 from explorer.uploads import UploadRefused, read_csv
+from explorer.vocabulary import DATASETS
 
 LABEL = "Your own CSV …"
 LARGEST = 100_000_000  # bytes beyond which a browser does not even begin to send
@@ -99,7 +99,7 @@ class UploadControl:
             self.reading.forget()
             return
         size = f"{len(table.records):,} records, {len(table.columns) - 1} features"
-        text = f"{table.name}: {size}, in place of {NAMES[self.state.dataset]}."
+        text = f"{table.name}: {size}, in place of {DATASETS[self.state.dataset]}."
         self.summary.object = escape(text, quote=False)
         self.column.param.update(options=list(table.columns), value=column)
         self.reading.request(lambda: _refusal(table, column), self._refuse)

@@ -8,7 +8,7 @@ from explorer.interface.controls import alert, choice, labelled_field, limit_act
 from explorer.interface.exports import picture_buttons
 from explorer.interface.job import JobRunner
 from explorer.interface.page import PageView, symbol
-from explorer.interface.plotting import redraw, stroke
+from explorer.interface.plotting import redraw
 from explorer.interface.readouts import Card, percent, rounded
 from explorer.pages.fit.plots import (
     HOLDS,
@@ -26,6 +26,7 @@ from explorer.pages.fit.plots import (
 )
 from explorer.pages.fit.state import ACCURACY, CERTIFICATE, SECTIONS, TWO_FEATURES, FitState, run_fit
 from explorer.pages.fit.upload import UploadControl
+from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 **Algorithm 1** learns to tell classes apart without giving away any one record. From your ε and δ it computes how large
@@ -259,20 +260,20 @@ def _cards(result, state):
     n, released = len(result.draws), result.released.size
     if released:
         spread = "of test records are right" if n == 1 else f"5–95 % of the draws: {low} to {high}"
-        yield Card("Algorithm 1", median, spread, stroke(MEDIAN).color)
+        yield Card("Algorithm 1", median, spread, style(MEDIAN).color)
     else:
-        yield Card("Algorithm 1", "–", "nothing was released", stroke(MEDIAN).color)
+        yield Card("Algorithm 1", "–", "nothing was released", style(MEDIAN).color)
     yield Card(
         "Without privacy",
         percent(result.non_private_accuracy, digits=1),
         f"logistic regression on the same split of {result.data}",
-        stroke(PLAIN).color,
+        style(PLAIN).color,
     )
     yield Card(
         "Always the larger class",
         percent(result.majority_accuracy, digits=1),
         "what knowing nothing scores",
-        stroke(MAJORITY).color,
+        style(MAJORITY).color,
     )
     worst, sign = result.draws["gradient_norm"].max(), "≤" if released == n else ">"
     yield Card(

@@ -9,9 +9,10 @@ from bokeh.models import ColumnDataSource, Range1d
 from explorer.interface.background import LatestOnly
 from explorer.interface.controls import alert, labelled_field, log_slider
 from explorer.interface.page import PageView, in_symbols
-from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw, stroke
+from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
 from explorer.pages.glm.state import ANALYSES, DENSITIES, DIMENSIONS, GLM, LOWEST, OTHER, RATIO, WITH, WITHOUT, GLMState
+from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 In a linear model (GLM) the gradient of one record always points along its own x, so only the noise in **that one
@@ -156,10 +157,10 @@ def _cards(state, row, leak, measured):
         where = "in any dimension" if name == GLM else f"in d = {state.dimension:,}"
         known = not np.isnan(row[name])
         value = rounded(row[name], up=True) if known else "–"
-        yield Card(name, value, f"nats, {where}" if known else "does not apply here", stroke(name).color)
-    yield Card(LOWEST, rounded(row[LOWEST], up=False), "nats, in any dimension", stroke(LOWEST).color)
+        yield Card(name, value, f"nats, {where}" if known else "does not apply here", style(name).color)
+    yield Card(LOWEST, rounded(row[LOWEST], up=False), "nats, in any dimension", style(LOWEST).color)
     detail = f"at ε = {state.epsilon:g}; the largest |log-ratio| drawn is {leak['largest_ratio']:.3g}"
-    yield Card("This record leaks", f"δ = {measured}", detail, stroke(RATIO).color)
+    yield Card("This record leaks", f"δ = {measured}", detail, style(RATIO).color)
     if not np.isnan(leak["log10_granted"]):
         granted = power_of_ten(leak["log10_granted"], up=True)
-        yield Card("Promised for a GLM", f"δ = {granted}", f"hockey-stick at ε = {state.epsilon:g}", stroke(GLM).color)
+        yield Card("Promised for a GLM", f"δ = {granted}", f"hockey-stick at ε = {state.epsilon:g}", style(GLM).color)

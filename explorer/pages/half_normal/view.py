@@ -6,9 +6,10 @@ from bokeh.models import ColumnDataSource, Range1d
 
 from explorer.interface.controls import alert, log_slider, switch
 from explorer.interface.page import PageView, in_symbols
-from explorer.interface.plotting import add_curve, add_mark, add_tail, curve_figure, redraw, stroke
+from explorer.interface.plotting import add_curve, add_mark, add_tail, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
 from explorer.pages.half_normal.state import HALF_NORMAL, LAWS, LEFT, NORMAL, PERTURBATION, HalfNormalState
+from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 The **privacy loss** ω of an outcome says how much more likely it is with your record than without it. Noise on an
@@ -162,14 +163,14 @@ def _headline(summary, state):
 
 def _cards(summary, state):
     for name in LAWS:
-        row, up, color = summary.loc[name], name != NORMAL, stroke(name).color
+        row, up, color = summary.loc[name], name != NORMAL, style(name).color
         if row["refusal"]:
             yield Card(name, "–", "does not apply here", color)
             continue
         ratio = f"; {_times(row['log10_ratio'])} × the normal's δ" if name != NORMAL else ""
         detail = f"Pr[ω > ε] = {power_of_ten(row['log10_tail'], up=up)}{ratio}"
         yield Card(name, f"δ = {power_of_ten(row['log10_delta'], up=up)}", detail, color)
-    start, color = summary.loc[PERTURBATION, "start"], stroke("start-up gap").color
+    start, color = summary.loc[PERTURBATION, "start"], style("start-up gap").color
     if np.isfinite(start):
         parts = f"{start - state.shift:.3g} for the curvature, −log(1 − β/λ), + {state.shift:.3g} for L²/2σ²"
         yield Card("Start-up gap", rounded(start, up=True), parts, color)

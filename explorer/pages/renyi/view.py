@@ -10,9 +10,10 @@ from explorer.interface.background import LatestOnly
 from explorer.interface.controls import alert, log_slider, switch
 from explorer.interface.legend import name_only
 from explorer.interface.page import PageView, hidden
-from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw, stroke
+from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, rounded
 from explorer.pages.renyi.state import DP_SGD, NAMES, NORMAL, PROOFS, RenyiState
+from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 How much can one record change what training releases? A **Rényi divergence** answers with a number ε for every order α:
@@ -83,7 +84,7 @@ class RenyiView(PageView):
             name=LEAP,
             legend_label=LEAP,
             size=16,
-            color=stroke(DP_SGD).color,
+            color=style(DP_SGD).color,
         )
         self.alpha_mark = add_mark(plot, "height")
         plot.legend.update(click_policy="hide", location="top_left", orientation="horizontal", ncols=2)
@@ -194,7 +195,7 @@ def _leap(leap, state):
 
 def _cards(summary, state):
     for name, row in summary.iterrows():
-        up, color, detail = name != NORMAL, stroke(name).color, DETAILS[name]
+        up, color, detail = name != NORMAL, style(name).color, DETAILS[name]
         if row["refusal"]:
             yield Card(name, "–", "does not apply here", color)
             continue

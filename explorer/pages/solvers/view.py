@@ -1,5 +1,7 @@
 """The Solvers page: a race to the tolerance as it runs, beside what theorems predict, and how the work grows with n."""
 
+from functools import partial
+
 import numpy as np
 import panel as pn
 import panel_material_ui as pmui
@@ -10,20 +12,22 @@ from explorer.interface.controls import labelled_field, log_slider, switch
 from explorer.interface.job import JobRunner
 from explorer.interface.legend import name_only
 from explorer.interface.page import PageView, columns
-from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw, stroke
+from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, Readouts, power_of_ten
-from explorer.pages.solvers.state import (
+from explorer.pages.solvers.computation import (
     LAWS,
     NAMES,
     SIZES,
     SMOOTHNESS,
-    SolversState,
     exponents,
     growth_table,
     laws,
+    predictions,
     run_growth,
     run_race,
 )
+from explorer.pages.solvers.state import SolversState
+from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 Nothing may be released until a solver has brought the gradient of the perturbed objective down to τ. How much work is
@@ -203,7 +207,7 @@ class SolversView(PageView):
         state = self.state
         self.runner.cancel()
         self.runner.say("info", "")
-        state.race, self.predicted = None, {}
+        self.predicted = {}
         for label, source in self.sources.items():
             source.data = _no_trace(label)
         _show_only(self.plot, self.lines, self._chosen())
@@ -212,7 +216,7 @@ class SolversView(PageView):
         self.threshold.location, self.limit.location = state.gradient_tol, limit
         self.plot.x_range.update(start=state.n_records / 1.5, end=2 * limit)
         self._draw({}, "Press <b>Race</b> to run them. Each starts at zero.", [1e3])
-        self.slow.request(state.copy().predictions, self._predict)
+        self.slow.request(partial(predictions, **state.prediction_arguments()), self._predict)
 
     def _predict(self, predicted):
         self.predicted = predicted
@@ -245,7 +249,6 @@ class SolversView(PageView):
         state = self.state
         self.growth_runner.cancel()
         self.growth_runner.say("info", "")
-        state.growth = None
         self.growth_source.data = _no_growth()
         for source in self.growth_marks.values():
             _set_points(source, [])
@@ -304,7 +307,7 @@ def _add_points(plot, lines):
             source=source,
             marker="shape",
             size=14,
-            color=stroke(label).color,
+            color=style(label).color,
             fill_alpha="filled",
             line_width=3,
             visible=line.visible,
@@ -384,7 +387,7 @@ def _cards(chosen, entries, predicted, state):
             value, detail = UNFINISHED, f"{_why(message)}, after {_short(count / state.n_records)} passes"
         elif label in entries:
             value, detail = "…", f"gradient norm {norm:.2g} after {count:,}"
-        yield Card(title, value, detail + _theorem(predicted.get(label), label), stroke(label).color)
+        yield Card(title, value, detail + _theorem(predicted.get(label), label), style(label).color)
 
 
 def _short(passes):
@@ -415,7 +418,7 @@ def _growth_readouts(table):
         parts = [", ".join(f"{count:,} for n = {n:,}" for n, count in ends)] if len(done) else []
         if len(short):
             parts.append(f"did not finish for n = {', '.join(f'{n:,}' for n in short['n'])}")
-        cards.append(Card(label, value, "; ".join(parts), stroke(label).color))
+        cards.append(Card(label, value, "; ".join(parts), style(label).color))
     if slopes.empty:
         return "Too few finished to tell how the work grows.", cards
     steepest, flattest = slopes.idxmax(), slopes.idxmin()

@@ -11,9 +11,10 @@ from bokeh.plotting.contour import contour_data
 from explorer.interface.background import LatestOnly
 from explorer.interface.controls import alert, labelled_field, log_slider, switch
 from explorer.interface.page import PageView, hidden
-from explorer.interface.plotting import MARK, add_curve, add_heat_maps, curve_figure, redraw, stroke
+from explorer.interface.plotting import MARK, add_curve, add_heat_maps, curve_figure, redraw
 from explorer.interface.readouts import Card
 from explorer.pages.spectrum.state import FRESH, LEARNERS, ONCE, TREE, SpectrumState, landscape, minimum, window
+from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 The same privacy can be paid with **fresh noise at each step** (DP-SGD), with noise that **partly takes back** what it
@@ -93,7 +94,7 @@ class SpectrumView(PageView):
         for name, source in self.paths.items():
             tooltips = [("step", "@step"), ("θ", f"(@theta_1{{0.00}}, @{{{name}}}{{0.00}})")]
             add_curve(plot, source, "theta_1", name, tooltips).glyph.line_alpha = 0.6
-            marked = {"marker": MARKERS[name], "size": "size", "color": stroke(name).color, "legend_label": name}
+            marked = {"marker": MARKERS[name], "size": "size", "color": style(name).color, "legend_label": name}
             plot.scatter("theta_1", name, source=source, **marked)
         for label, point, look in (("start", (0, 0), ("cross", MARK)), (LEAST, minimum(), ("star", "#009E73"))):
             marker, color = look
@@ -119,7 +120,7 @@ class SpectrumView(PageView):
                 f"{name} low",
                 f"{name} high",
                 source=self.noise,
-                fill_color=stroke(name).color,
+                fill_color=style(name).color,
                 fill_alpha=0.12,
                 legend_label=name,
                 level="underlay",
@@ -302,7 +303,7 @@ def _headline(state, fits):
 
 def _cards(table):
     for name, row in table.iterrows():
-        color = stroke(name).color
+        color = style(name).color
         if row["refusal"]:
             yield Card(name, "–", "cannot promise this here", color)
             continue

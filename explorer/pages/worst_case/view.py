@@ -9,7 +9,7 @@ from bokeh.models import ColumnDataSource, CustomJSTickFormatter, Range1d
 from explorer.interface.background import LatestOnly
 from explorer.interface.controls import alert, choice, log_slider, switch
 from explorer.interface.page import PageView, in_symbols
-from explorer.interface.plotting import add_curve, add_mark, add_tail, curve_figure, redraw, stroke
+from explorer.interface.plotting import add_curve, add_mark, add_tail, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
 from explorer.pages.worst_case.state import (
     ATTAINED,
@@ -25,6 +25,7 @@ from explorer.pages.worst_case.state import (
     WORST,
     WorstCaseState,
 )
+from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 **Which record’s loss leaks most, and how much?** A record pushes the noise along its own x only, so one dimension is
@@ -54,7 +55,7 @@ DETAILS = {
 }
 EQUAL = 1e-9  # in log10 delta, what rounding may leave between equals
 BORDER = 110  # pixels for the labels of an axis, so that the plots over b stand exactly above each other
-COLORS = {ATTAINED: stroke(WORST).color, GAUSSIAN: stroke(LINEAR).color}
+COLORS = {ATTAINED: style(WORST).color, GAUSSIAN: style(LINEAR).color}
 
 
 class WorstCaseView(PageView):
