@@ -1,8 +1,10 @@
 """What the state of every page is: parameters, presets, answers, the text of an address, tables, a script. No Panel."""
 
 import inspect
+import sys
 from typing import ClassVar
 
+import numpy as np
 import param
 
 from explorer.accounting import BoundNotApplicable, ObjectivePerturbation
@@ -114,7 +116,8 @@ class ObjectivePerturbationState(PageState):
     monotone_loss = param.Boolean(
         False,
         label="Monotone loss",
-        doc="Whether the loss's slope never changes sign, as for logistic loss. The proofs made here profit from it.",
+        doc="Whether the loss’s slope never changes sign, as for logistic loss. More private if so; the bounds of the "
+        "paper do not use it, this project’s own do.",
     )
 
     @property
@@ -129,13 +132,22 @@ class ObjectivePerturbationState(PageState):
         )
 
 
+class Code(str):
+    """Python that stands for a value in a script, such as a variable's name; for `call`."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return str(self)
+
+
 def call(function, arguments, *, result):
     """Python that calls a function of a page's computation, str.
 
     Parameters
     ----------
     function : callable, of a module that can be imported
-    arguments : dict of values whose repr is Python; those that are equal to the function's defaults are left out
+    arguments : dict of `Code`, or values whose repr is Python; what is equal to the function's default is left out
     result : str, the name that the script gives to what the function returns
     """
     defaults = {name: each.default for name, each in inspect.signature(function).parameters.items()}
@@ -145,15 +157,23 @@ def call(function, arguments, *, result):
 
 
 def imports(*objects):
-    """Import statements, one a line, for functions and classes, str."""
+    """Import statements, one a line, for functions and classes; from explorer.accounting or learning if exported there."""
     names = {}
     for each in objects:
-        names.setdefault(each.__module__, set()).add(each.__name__)
+        package = ".".join(each.__module__.split(".")[:2])
+        exported = getattr(sys.modules.get(package), each.__name__, None) is each
+        names.setdefault(package if exported else each.__module__, set()).add(each.__name__)
     return "".join(f"from {module} import {', '.join(sorted(names[module]))}\n" for module in sorted(names))
 
 
 def _equal(value, default):
     return type(value) is type(default) and value == default
+
+
+def round_up(value, *, digits=2):
+    """The next number above with two leading digits, so that an axis ends at a readable tick, or with more."""
+    unit = 10.0 ** (np.floor(np.log10(value)) - digits + 1)
+    return float(f"{np.ceil(value / unit) * unit:.{digits}g}")
 
 
 def refusal(bound, mechanism):

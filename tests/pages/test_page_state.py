@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.accounting import ObjectivePerturbation
 from explorer.pages import PAGES, view_type
 from explorer.pages.bounds.state import BoundsState
 from explorer.pages.calibrate.state import CHUNKS, CalibrateState
@@ -24,6 +25,7 @@ from explorer.pages.solvers import state as solvers
 from explorer.pages.solvers.computation import run_growth, run_race
 from explorer.pages.solvers.state import SolversState
 from explorer.pages.spectrum.state import SpectrumState
+from explorer.pages.state import Code, call, imports
 from explorer.pages.worst_case.state import ATTAINED, NAMES, WORST, WorstCaseState
 from explorer.uploads import read_csv
 
@@ -175,6 +177,20 @@ def run(script):
     with contextlib.redirect_stdout(printed):
         exec(script, scope)
     return scope, printed.getvalue()
+
+
+def test_a_call_leaves_defaults_out_and_takes_code_as_it_is():
+    def function(first, *, second=2, third=True):
+        """Something to call."""
+
+    arguments = {"first": Code("mechanism"), "second": 2, "third": 1}
+    assert call(function, arguments, result="y") == "y = function(\n    first=mechanism,\n    third=1,\n)\n"
+    assert call(function, {"second": 2}, result="y") == "y = function()\n"
+
+
+def test_imports_are_from_where_a_name_is_exported():
+    lines = ("from explorer.accounting import ObjectivePerturbation", f"from {run_race.__module__} import run_race")
+    assert imports(run_race, ObjectivePerturbation) == "".join(f"{line}\n" for line in lines)
 
 
 @pytest.mark.parametrize("parameters", [{}, {"noise_std": 10.0, "l2_reg": 0.5, "monotone_loss": True, "delta": 1e-7}])

@@ -19,7 +19,7 @@ from explorer.accounting import (
     RenyiBound,
     TightBound,
 )
-from explorer.pages.state import ObjectivePerturbationState
+from explorer.pages.state import ObjectivePerturbationState, round_up
 
 POINTS = 200
 
@@ -270,9 +270,3 @@ for name, bound in bounds.items():
     curves[name] = proof.log_delta(epsilon) / np.log(10)
     print(f"{{name}}: epsilon = {{proof.epsilon({delta!r}):.6g}} at delta = {delta!r}")
 """
-
-
-def round_up(value, *, digits=2):
-    """The next number above with two leading digits, so that an axis ends at a readable tick, or with more."""
-    unit = 10.0 ** (np.floor(np.log10(value)) - digits + 1)
-    return float(f"{np.ceil(value / unit) * unit:.{digits}g}")

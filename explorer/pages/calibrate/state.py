@@ -15,8 +15,7 @@ from explorer.accounting import (
     frontier,
 )
 from explorer.learning import best_on_frontier, excess_risk_bound
-from explorer.pages.bounds.state import round_up
-from explorer.pages.state import BOUND_KEYS, PageState
+from explorer.pages.state import BOUND_KEYS, PageState, round_up
 
 SLOW = "tight"  # 0.1 s for each value of the bound, ten of which make a point of the frontier
 F_RANGE = (0.85, 20.0)  # of the noise in units of sigma_G: what the slider spans and the picture shows

@@ -7,8 +7,8 @@ import pandas as pd
 import param
 
 from explorer.accounting import BoundNotApplicable, HalfNormalPLD, NormalPLD, dominating_pld
-from explorer.pages.bounds.state import PRESETS, round_up
-from explorer.pages.state import ObjectivePerturbationState
+from explorer.pages.bounds.state import PRESETS
+from explorer.pages.state import ObjectivePerturbationState, round_up
 
 NORMAL, HALF_NORMAL, PERTURBATION = LAWS = ("Normal", "Half-normal mechanism", "Objective perturbation")
 POINTS = 201  # even steps of the axis
