@@ -9,11 +9,11 @@ from explorer.interface.address import Address, query_of_session
 from explorer.interface.background import prepare
 from explorer.interface.compatibility import (
     forget_document,
-    log_no_departures,
     never_busy,
     one_event_at_a_time,
     patch_browser,
     send_at_once,
+    silence_closed_connections,
     watch_busy_from_the_loop,
 )
 from explorer.interface.controls import limit_active
@@ -24,7 +24,7 @@ from explorer.pages.start.view import StartView
 pn.extension("mathjax", notifications=True)
 
 START = "Start"
-_TABS = {  # large type needs a second row, where the usual moving line under the open page would be lost
+_TABS = {  # large type needs a second row, where Material's moving indicator is not drawn
     "& .MuiTabs-list, & .MuiTabs-flexContainer": {"flexWrap": "wrap"},
     "& .MuiTabs-indicator": {"display": "none"},
     "& .MuiTab-root": {"borderBottom": "2px solid transparent"},
@@ -39,7 +39,7 @@ def slug(name):
 
 
 class Session:
-    """What one visitor has: the state of every page, and the views of those that were opened.
+    """One browser session: the state of every page, and the views of the pages that were opened.
 
     Attributes
     ----------
@@ -52,7 +52,8 @@ class Session:
         self._types = {name: view_type(name) for name in PAGES}
         self.states = {name: view.state_type() for name, view in self._types.items()}
         self.views = {}
-        # Bokeh's columns: one of Material's loses what is put in while the browser makes it (panel-material-ui 0.16).
+        # Bokeh's columns: a Material column loses children that are added while the browser builds it
+        # (panel-material-ui 0.16).
         self._placeholders = {name: pn.Column("Opening …", sizing_mode="stretch_width") for name in (START, *PAGES)}
         self.tabs = pmui.Tabs(
             *self._placeholders.items(),
@@ -67,7 +68,7 @@ class Session:
         self.projector.param.watch(lambda event: self._set_projector(event.new), "value")
 
     def open(self, name):
-        """Turn to the named page."""
+        """Show the named page."""
         self.tabs.active = list(self._placeholders).index(name)
 
     def page(self):
@@ -84,18 +85,17 @@ class Session:
         )
         never_busy(self._page, self.projector.param.disabled)
 
-        # What a control changes before the browser has reported the page complete can be lost on the way back
-        # (panel 1.9), and hidden controls cannot be touched.
+        # Changes that a control makes before the browser reports the page complete can be lost (panel 1.9): controls
+        # stay hidden until then.
         def loaded():
             send_at_once()
             self.tabs.styles = {"visibility": "visible"}
             if refused and pn.state.notifications is not None:
-                text = f"The link's {', '.join(refused)} cannot be; the usual value is used."
-                pn.state.notifications.warning(text, 0)
+                pn.state.notifications.warning(" ".join(refused), 0)
 
         pn.state.onload(loaded)
         if in_session():
-            log_no_departures()
+            silence_closed_connections()
             one_event_at_a_time()
             patch_browser(pn.state.curdoc)
             prepare()
@@ -118,12 +118,12 @@ class Session:
         return view
 
     def _fit(self, values):
-        """Open the Fit page with these parameters, dict by name; say so where it cannot have them."""
+        """Open the Fit page with these parameters, dict by name; show a warning if it does not accept them."""
         fit = self.states["Fit"]
         try:
-            type(fit)(**values)  # so that either all are set or none
+            type(fit)(**values)  # all of them are set, or none
         except ValueError as error:
-            pn.state.notifications.warning(f"The Fit page cannot have these: {error}", 0)
+            pn.state.notifications.warning(f"The Fit page does not accept these parameters: {error}", 0)
             return
         fit.param.update(**values)
         self.open("Fit")
@@ -139,7 +139,7 @@ def build():
     return Session().page()
 
 
-if pn.state.served:  # this file as a script, a module made for one page and emptied when that is closed
+if pn.state.served:  # as a script: its module belongs to one page and is cleared when that page is closed
     from explorer import app
 
     watch_busy_from_the_loop()

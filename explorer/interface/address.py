@@ -1,4 +1,4 @@
-"""The address bar holds the whole state of the open page; a link restores it."""
+"""The address bar holds the state of the open page, so that a link restores it."""
 
 import contextlib
 from urllib.parse import urlencode
@@ -14,7 +14,7 @@ _REWRITE = "window.history.replaceState(null, '', window.location.pathname + cb_
 
 
 class Address:
-    """Keeps "?page=bounds&noise_std=7.0" in step with the open page's state; values at their defaults are left out.
+    """Updates "?page=bounds&noise_std=7.0" when the open page's state changes; default values are left out.
 
     Parameters
     ----------
@@ -38,16 +38,16 @@ class Address:
 
         Returns
         -------
-        list of str, what the query holds that cannot be
+        list of str, a sentence for each part of the query that is not valid; its default is used
         """
         query = dict(query)
         page = query.pop("page", None)
         if page is None:
-            return list(query)
+            return [_not_valid(name) for name in query]
         if page not in self.states:
-            return [f"page={page[:40]}"]
+            return [f'Unknown page "{page[:40]}" in the link: showing the start page instead.']
         state = self.states[page]
-        refused = list(query) if state is None else state.from_query(query)
+        refused = [_not_valid(part) for part in (query if state is None else state.from_query(query))]
         self.tabs.active = list(self.states).index(page)  # a page is made when it is opened, now with its parameters
         return refused
 
@@ -69,6 +69,10 @@ class Address:
         self._waiting = None
         with pn.io.hold():
             self._text.tags = ["?" + urlencode(self.query())]
+
+
+def _not_valid(part):
+    return f'"{part}" in the link is not valid here: using the default.'
 
 
 def query_of_session():

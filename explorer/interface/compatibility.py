@@ -1,8 +1,8 @@
-"""All that pages need and that is private to Panel, Bokeh, panel-material-ui or BokehJS; nothing else here touches it.
+"""Private parts of Panel, Bokeh, panel-material-ui and BokehJS that pages need; no other module uses any.
 
-Each function or class says for what public behaviour it stands in. All were seen to be needed, or not, with panel 1.9.4
-and 1.10.0, bokeh 3.9.2 and 3.10.2, panel-material-ui 0.16.6; where a private part is missing in another version, the
-public behaviour remains: a page that is slower or holds memory for longer, never one that is wrong. For each there is a
+Each function or class names the public behaviour that it replaces. All were tested with panel 1.9.4 and 1.10.0, bokeh
+3.9.2 and 3.10.2, panel-material-ui 0.16.6; where a private part is missing in another version, the public behaviour
+remains: a page that is slower or holds memory for longer, never one that is wrong. For each there is a
 test in tests/interface/test_compatibility.py or tests/ui/test_browser_patches.py that fails when it is no longer
 needed.
 """
@@ -25,8 +25,8 @@ from explorer.interface.document import in_session
 def at_once(*names):
     """Class decorator for a widget: its events of these properties reach Python at once.
 
-    Stands in for a public debounce setting and a cheap busy indicator: Panel waits 50 ms for further events, and walks
-    the whole page to set its busy indicator at each one. Without it curves follow the hand 50 to 80 ms later.
+    Replaces a public debounce setting and a cheap busy indicator: Panel waits 50 ms for further events, and walks
+    the whole page to set its busy indicator at each one. Without it curves are updated 50 to 80 ms later.
     """
 
     def decorate(cls):
@@ -40,12 +40,12 @@ def at_once(*names):
 
 
 def one_event_at_a_time():
-    """Have all events of a page wait for its document's lock, in the order in which they come.
+    """Make all events of a page wait for its document's lock, in order of arrival.
 
-    Stands in for Panel's own promise: widget events that it runs as coroutines (sliders `at_once`, and a button that is
-    pressed within the 50 ms in which a field's change waits) go without the lock. Beside a callback in another thread,
-    as Bokeh has them since 3.10, they interleave: a page whose updates are held by both can stay held for ever, and
-    before too a handler can be cut off by an error.
+    Replaces a lock that Panel documents but does not always take: widget events that it runs as coroutines (of sliders
+    `at_once`, of a button pressed within the 50 ms in which a field's change waits) run without it. They interleave
+    with callbacks in other threads, which Bokeh has since 3.10: a page whose updates both hold can stay held for ever,
+    and in older versions a handler can be interrupted by an error.
     """
     for name in ("_change_coroutine", "_event_coroutine"):
         method = getattr(Syncable, name, None)
@@ -54,19 +54,19 @@ def one_event_at_a_time():
 
 
 def watch_busy_from_the_loop():
-    """Let Panel's watch over its busy signal start in a callback on the event loop, where this is called.
+    """Start Panel's polling of its busy signal in a callback on the event loop, where this is called.
 
-    Stands in for a watch that starts from any thread: Panel 1.10 starts it at the first event that makes it busy, and
-    where that is a button's, in another thread, asks for its turn again and again, thousands of times a second.
+    Replaces a poll that can start in any thread: Panel 1.10 starts it at the first event that makes it busy, and if
+    that is a button's event in another thread, it polls thousands of times a second.
     """
     pn.state.add_periodic_callback(lambda: None, period=100, count=1)
 
 
 def never_busy(page, constant):
-    """Have a pmui.Page follow a parameter that never changes, in place of the busy signal of the whole server.
+    """Bind a pmui.Page to a parameter that never changes instead of the busy signal of the whole server.
 
-    Stands in for a page whose busy_indicator=None listens to nothing: each page would be told of all others' events,
-    and the server would hold every page that it ever made.
+    Replaces a page whose busy_indicator=None listens to nothing: each page would receive all other pages' events,
+    and the server would keep every page that it ever made.
     """
     if "busy" in page.param:
         with edit_readonly(page):
@@ -74,9 +74,9 @@ def never_busy(page, constant):
 
 
 def forget_document(context):
-    """Drop a closed page's notifications from Panel's table of roots, where they would hold its document for ever.
+    """Drop a closed page's notifications from Panel's table of roots, which would keep its document for ever.
 
-    Stands in for a server that forgets a closed page whole. For `pn.state.on_session_destroyed`.
+    Replaces a server that releases closed pages completely. For `pn.state.on_session_destroyed`.
     """
     roots, document = getattr(pn.state, "_views", {}), getattr(context, "_document", None)
     for root, entry in list(roots.items()):
@@ -85,11 +85,11 @@ def forget_document(context):
 
 
 def send_at_once():
-    """Have every message of the open page sent when it is written, in that order.
+    """Send every message of the open page when it is written, in that order.
 
-    Stands in for TCP_NODELAY on Bokeh's sockets: the system would keep small messages until the browser has
-    acknowledged the last (40 ms). And Bokeh waits for each frame of a message to leave, which takes some milliseconds
-    of each move; meanwhile Panel before 1.10 keeps its own messages in a queue, in which the last can stay for ever.
+    Replaces TCP_NODELAY on Bokeh's sockets: the system would delay small messages until the browser has
+    acknowledged the last (40 ms). And Bokeh waits until each frame of a message is sent, some milliseconds of each
+    move; meanwhile Panel before 1.10 queues its own messages, and the last of them can stay queued for ever.
     In JupyterLab connections are no WebSockets, and nothing is done.
     """
     session = getattr(pn.state.curdoc.session_context, "session", None) if in_session() else None
@@ -101,23 +101,23 @@ def send_at_once():
 
 
 async def _write(socket, message, binary=False, locked=True):
-    """Write one frame after all before it; nothing waits until it has left, so that no lock is ever held."""
+    """Write one frame after all earlier ones without waiting until it is sent, so that no lock is held."""
     leaving = WebSocketHandler.write_message(socket, message, binary)
-    leaving.add_done_callback(lambda left: left.cancelled() or left.exception())  # of a visitor who has left too
+    leaving.add_done_callback(lambda left: left.cancelled() or left.exception())  # also after the page was closed
 
 
-def log_no_departures():
-    """Have nothing logged of messages that were on their way to a page, or from it, when it was closed.
+def silence_closed_connections():
+    """Log nothing about messages that were in flight to or from a page when it was closed.
 
-    Stands in for servers that take it as usual that a page is closed at any moment: Bokeh and Panel log each message
-    as a failure, asyncio a traceback for each that Panel did not wait for, and Bokeh's check of open connections
-    detaches one that is closing, whose own end then finds no session.
+    Replaces servers that treat closing a page at any moment as normal: Bokeh and Panel log each message as a
+    failure, asyncio a traceback for each that Panel did not await, and Bokeh's check of open connections detaches one
+    that is closing, whose own handler then finds no session.
     """
-    for name in _LOGGERS_OF_DEPARTURES:
-        logging.getLogger(name).addFilter(_is_no_departure)
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_is_not_about_closing)
 
 
-_LOGGERS_OF_DEPARTURES = (
+_LOGGERS = (
     "asyncio",
     "tornado.application",
     "bokeh.server.protocol_handler",
@@ -127,7 +127,7 @@ _LOGGERS_OF_DEPARTURES = (
 )
 
 
-def _is_no_departure(record):
+def _is_not_about_closing(record):
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, WebSocketClosedError | StreamClosedError):
         return False
@@ -137,14 +137,14 @@ def _is_no_departure(record):
 
 
 def patch_browser(document):
-    """Let plots be added to a page that is shown, and let the server's last word be the last.
+    """Let plots be added to a visible page, and let the server's last update win.
 
-    Stands in for two faults of the libraries in the browser:
-    - A change of size anywhere lays out the whole page, also a plot that has not arranged its own parts yet, and Bokeh
-      throws there; the plot does so a moment later and asks for a layout itself.
+    Replaces two faults of the libraries in the browser:
+    - A change of size anywhere lays out the whole page, including plots that have no layout of their own yet,
+      where Bokeh throws; such a plot builds its layout a moment later and requests a layout of the page itself.
     - When the server changes a property of a component twice while the browser is busy, Panel's React hook writes the
-      first value back, to the page and to the server: a slider that is dragged jumps back, a job that has ended still
-      runs. Such a value, which the server itself has replaced a moment ago, is not taken.
+      first value back, to the page and to the server: a dragged slider jumps back, a finished job looks as if it
+      ran. A value that the server itself has just replaced is ignored.
     """
     for code in BROWSER_PATCHES.values():
         document.js_on_event("document_ready", CustomJS(code=code))
@@ -162,7 +162,7 @@ BROWSER_PATCHES = {
     let prototype = Bokeh.Models.get("Plot")?.prototype
     while (prototype && !Object.hasOwn(prototype, "setv")) prototype = Object.getPrototypeOf(prototype)
     const setv = prototype?.setv
-    const told = new WeakMap()  // by model and property, what the server said of late
+    const told = new WeakMap()  // by model and property, recent values from the server
     const when_idle = window.requestIdleCallback ?? ((then) => setTimeout(then, 500))
 
     function remember(model, name, value) {
@@ -186,7 +186,7 @@ BROWSER_PATCHES = {
 """,
 }
 
-# A promise of a Bokeh plot, as it is drawn, as a blob of SVG. Stands in for a public export from a script.
+# A promise of a Bokeh plot as an SVG blob, as it is drawn. Replaces a public export from a script.
 DRAWN_AS_SVG = """
 const svg_of = async (plot) => {
   const view = Bokeh.index?.find_one?.(plot)
@@ -200,11 +200,10 @@ const svg_of = async (plot) => {
 
 
 class BoundedFileInput(pmui.FileInput):
-    """A file input that keeps no more bytes than it may, and one, whatever is sent.
+    """A file input that keeps at most `most_bytes` + 1 bytes, whatever is sent.
 
-    Stands in for a limit on the server's side: max_file_size is one of the browser's, which whoever writes to the
-    server need not have. Where the private parts are missing, all that is sent is kept until it is read, up to the
-    server's limit for a message.
+    Replaces a limit on the server's side: max_file_size is checked in the browser, which a client can bypass. If the
+    private parts are missing, everything sent is kept until it is read, up to the server's limit for a message.
 
     Attributes
     ----------

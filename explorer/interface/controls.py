@@ -1,4 +1,4 @@
-"""Controls of the pages: a slider on a logarithmic scale with the exact value beside it, a switch, lists, a box."""
+"""Controls of the pages: logarithmic sliders with a field for the exact value, switches, lists, alerts."""
 
 import numpy as np
 import panel as pn
@@ -7,14 +7,14 @@ import param
 
 from explorer.interface.compatibility import at_once
 
-STEPS = 200  # positions of a slider, from its lowest to its highest value
-ZERO_STEPS = 10  # between the lowest of them and zero
-SHORT = 8  # characters that a field has room for, unless it is made wider
+STEPS = 200  # positions of a slider between its ends
+ZERO_STEPS = 10  # positions between the smallest positive value and zero
+SHORT = 8  # characters that fit into a field of the usual width
 
 
 @at_once("value")
 class LiveSlider(pmui.FloatSlider):
-    """A slider whose curves follow the hand."""
+    """A slider that updates the curves while it is dragged."""
 
 
 def log_slider(state, name):
@@ -41,29 +41,31 @@ def log_slider(state, name):
         end=scale.end,
         step=scale.step,
         value=scale.position(getattr(state, name)),
-        value_label=_text(getattr(state, name)),  # what a screen reader says, in place of the logarithm
+        value_label=_text(getattr(state, name)),  # announced by screen readers instead of the logarithm
         show_value=False,
         size="small",
         sizing_mode="stretch_width",
     )
     field = number_field(state, name)
 
-    linking = False  # true while one of the two moves the other, which must not answer:
+    # True while the slider sets the parameter or the parameter the slider: without it the parameter would lose its
+    # exact value to the slider's rounding, and a late update would pull the slider back while it is dragged.
+    linking = False
 
-    def slide(event):  # ... the parameter would lose its exact value to the slider's rounding,
+    def slide(event):
         nonlocal linking
         if not linking:
             linking = True
             try:
-                if event.new != event.new:  # nan, which no hand can mean
+                if event.new != event.new:  # nan: only a forged message holds it
                     slider.value = scale.position(getattr(state, name))
                     return
-                with pn.io.hold():  # what changes with the parameter goes to the browser in one message
+                with pn.io.hold():  # all changes go to the browser in one message
                     setattr(state, name, kind(np.clip(scale.value(event.new), *parameter.bounds)))
             finally:
                 linking = False
 
-    def follow(event):  # ... and a late answer would pull the slider back from where the hand has it by now
+    def follow(event):
         nonlocal linking
         slider.value_label = _text(event.new)
         if not linking:
@@ -79,7 +81,7 @@ def log_slider(state, name):
 
 
 class _LogScale:
-    """Positions of a slider: log10 of the value, and for zero one further to the left."""
+    """Positions of a slider: log10 of the value; zero lies ZERO_STEPS to the left of the smallest positive value."""
 
     def __init__(self, parameter):
         self.zero = parameter.bounds[0] == 0
@@ -88,12 +90,12 @@ class _LogScale:
         self.start = self.low - ZERO_STEPS * self.step if self.zero else self.low
 
     def position(self, value):
-        """Where the slider stands for a value."""
+        """The slider's position for a value."""
         return float(np.clip(np.log10(value), self.low, self.end)) if value > 0 else self.start
 
     def value(self, position):
-        """The value, to three digits, that a hand means by a position; the ends' where it lies beyond them."""
-        position = min(max(position, self.start), self.end)  # first: a power of a great integer takes for ever
+        """The value at a position, to three digits; positions beyond the ends count as the ends."""
+        position = min(max(position, self.start), self.end)  # first: a power of a huge integer would not end
         if self.zero and position < self.low - self.step / 2:
             return 0.0
         return _rounded(10.0 ** max(position, self.low))
@@ -109,12 +111,12 @@ def switch(state, name):
 
 
 def choice(state, name):
-    """A labelled list for a param.Selector, of which one is chosen."""
+    """A drop-down list for a param.Selector."""
     return _selection(pmui.Select, state, name, size="small", sizing_mode="stretch_width")
 
 
 def choices(state, name):
-    """A labelled list for a param.ListSelector, of which any number are chosen."""
+    """A multiple-choice list for a param.ListSelector."""
     return _selection(pmui.MultiChoice, state, name, sizing_mode="stretch_width")
 
 
@@ -170,28 +172,28 @@ def number_field(state, name):
 
 
 def alert(severity="info", *, visible=False, **options):
-    """A box for sentences, hidden until there are some, as wide as the cards below it; options as of pmui.Alert."""
+    """An alert for messages, hidden until there is one, as wide as the cards below it; options as of pmui.Alert."""
     return pmui.Alert(severity=severity, visible=visible, margin=(5, 10), sizing_mode="stretch_width", **options)
 
 
 def labelled_field(state, name):
-    """A field for the exact value after the parameter's label, for a number that no slider suits."""
+    """A field for the exact value after the parameter's label, for numbers such as seeds that need no slider."""
     label = pmui.Typography(state.param[name].label, variant="body1", margin=(20, 10))
     return pmui.Row(label, pn.layout.HSpacer(), number_field(state, name), sizing_mode="stretch_width")
 
 
 def limit_active(tabs):
-    """Refuse the number of a tab that is not there, which no hand can choose but a message can have."""
+    """Refuse tab numbers that do not exist: the browser never sends one, a forged message can."""
     tabs.param.active.bounds = (0, len(tabs) - 1)  # of this object alone
 
 
 def _rounded(value):
-    """Three significant digits: what a hand on a slider means."""
+    """Three significant digits, the precision of a slider."""
     return float(f"{value:.3g}")
 
 
 def _shown(value):
-    """The text of a field, and the width that all its digits need."""
+    """The text of a field, and the width that fits all its digits."""
     text = _text(value)
     return {"value": text, "width": 110 if len(text) <= SHORT else 165}
 

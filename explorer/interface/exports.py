@@ -1,4 +1,4 @@
-"""What a visitor takes along: the page's numbers as a script or a table, its plot as a picture."""
+"""Exports: the page's numbers as a Python script or CSV tables, its plots as PNG and SVG."""
 
 import io
 
@@ -12,7 +12,7 @@ from explorer.interface.document import in_session
 _COPY = """
 const text = script.data.text[0]
 const done = () => { source.data.label = 'Copied' }
-const select = () => {  // a page without https, or without leave, has no clipboard but this one
+const select = () => {  // without https, or without permission, the clipboard API is not available
   const field = document.createElement('textarea')
   field.value = text
   document.body.append(field)
@@ -27,7 +27,7 @@ if (navigator.clipboard && window.isSecureContext) {
 }
 """
 
-# Bokeh cannot export a plot of its SVG backend as PNG (its legend needs canvases): the browser draws the SVG instead.
+# Bokeh cannot export a plot of its SVG backend as PNG (its legend needs a canvas): the browser rasterises the SVG.
 _SAVE = (
     DRAWN_AS_SVG
     + """
@@ -60,7 +60,7 @@ svg_of(plot).then((svg) => {
 
 
 def export_buttons(state, *plots, name):
-    """Buttons for the script, the tables and the plots' pictures, and the dialog that shows the script.
+    """Buttons that export the script, the tables and the plots, and the dialog that shows the script.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def export_buttons(state, *plots, name):
     source = ColumnDataSource({"text": [""]}, name=f"{name}_script")
     listing = pn.pane.HTML(sizing_mode="stretch_width", styles={"max-height": "60vh", "overflow": "auto"})
     copy = pmui.Button(label="Copy", variant="contained", size="small")
-    # Panel (1.9) has the button itself as `source`; among `args` it would be held for ever, and its session too.
+    # Among `args` Panel (1.9) would keep a reference to the button, and so to its session, after the page is closed.
     copy.js_on_click(args={"script": source}, code=_COPY)
     dialog = pmui.Dialog(
         listing,
@@ -88,13 +88,13 @@ def export_buttons(state, *plots, name):
         source.data = {"text": [text]}
         copy.label = "Copy"
         listing.object = f'<pre tabindex="0">{text.replace("&", "&amp;").replace("<", "&lt;")}</pre>'
-        # Panel's changes overtake Bokeh's within a callback: open in the next, when the text to copy has arrived.
+        # Within one callback Panel's changes are sent before Bokeh's: open the dialog in the next, after the text.
         pn.state.execute(lambda: dialog.param.update(open=True), schedule=in_session())
 
     def table(name):
         return io.BytesIO(state.tables()[name].to_csv(index=False).encode())
 
-    python = _button("Copy as Python", "a script that computes this page's numbers with the library alone.")
+    python = _button("Copy as Python", "a script that computes this page's numbers with the library.")
     python.on_click(show_script)
     downloads = [
         pmui.FileDownload(
@@ -110,17 +110,17 @@ def export_buttons(state, *plots, name):
 
 
 def picture_buttons(*plots):
-    """Buttons that save Bokeh figures, drawn at that moment, as PNG and as SVG under their names."""
+    """Buttons that save Bokeh figures as they are drawn at that moment, as PNG and SVG files with their names."""
     buttons = []
     for number, plot in enumerate(plots):
-        for form, what in {"png": "of pixels, for slides", "svg": "of lines, sharp at any size"}.items():
-            which, label = ("that", f"{plot.name}.{form}") if number else ("the", form.upper())
-            buttons.append(_button(label, f"{which} plot as a picture {what}."))
-            # Panel keeps what is among `args` for ever, and a plot can lead to its page, hence to all of its session.
+        for form, what in {"png": "bitmap, for slides", "svg": "vector graphic, sharp at any size"}.items():
+            which, label = ("this", f"{plot.name}.{form}") if number else ("the", form.upper())
+            buttons.append(_button(label, f"{which} plot as a {what}."))
+            # Panel keeps references to `args` for ever, and a plot refers to its page, hence to its whole session.
             buttons[-1].js_on_click(args={"id": plot.id, "format": form}, code=_SAVE)
     return buttons
 
 
 def _button(label, description):
-    """A small button; a screen reader takes its tooltip for its name, so that starts with the label."""
+    """A small button; screen readers announce its tooltip as its name, so the tooltip starts with the label."""
     return pmui.Button(label=label, description=f"{label}: {description}", variant="text", size="small")

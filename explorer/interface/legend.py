@@ -1,13 +1,13 @@
-"""A plot's legend: what it names, and where it stands, in a corner that the curves leave free if there is one."""
+"""A plot's legend: which curves it names, and in which corner it covers the fewest points of curves."""
 
 import numpy as np
 from bokeh.models import Line, LogScale
 
 CORNERS = ("bottom_left", "top_left", "top_right", "bottom_right")
-FRAME_WIDTH = 720  # pixels of the plot's own on a screen 1280 wide; with more the legend covers a smaller part
+FRAME_WIDTH = 720  # pixels of the plot's frame on a screen 1280 wide
 CELL_FRAME_WIDTH = 500  # the same in a notebook's cell
 BORDER = 12  # pixels round all entries
-AROUND = 5.5  # heights of type between a figure's edges and its frame: title, ticks and label
+AROUND = 5.5  # line heights between a figure's edges and its frame: title, ticks and axis label
 
 
 def name_only(plot, labels):
@@ -17,9 +17,9 @@ def name_only(plot, labels):
 
 
 def clear_legend(plot, *, frame_width=FRAME_WIDTH):
-    """Move the legend of a Bokeh figure to the corner where it covers least; it stays where it covers nothing.
+    """Move the legend of a Bokeh figure to the corner where it covers least; it stays if it covers nothing.
 
-    The frame's width, in pixels, is a guess: only the browser knows it.
+    The frame's width, in pixels, is an estimate: only the browser knows it.
     """
     for legend in plot.legend:
         if legend.visible and legend in plot.center:
@@ -29,7 +29,7 @@ def clear_legend(plot, *, frame_width=FRAME_WIDTH):
 
 
 def legend_size(legend, plot, frame_width=FRAME_WIDTH):
-    """Width and height of a legend as parts of the frame's."""
+    """Width and height of a legend as fractions of the frame's."""
     base = plot.tags[0]
     labels = [item.label.value for item in legend.items if item.visible]
     columns = legend.ncols
@@ -41,7 +41,7 @@ def legend_size(legend, plot, frame_width=FRAME_WIDTH):
 
 
 def covered(corner, size, plot):
-    """How many pieces of the curves lie where the legend would in this corner."""
+    """Number of line segments of the curves that intersect the legend in this corner."""
     width, height = size
     right, top = "right" in corner, "top" in corner
     left = 1 - width if right else (1 - width) / 2 if "center" in corner else 0.0
@@ -52,13 +52,13 @@ def covered(corner, size, plot):
 
 
 def _meets(values, low, high):
-    """Whether each piece of a curve reaches into [low, high] in this direction."""
+    """Whether each segment of a curve intersects [low, high] along this axis."""
     before, after = values[:-1], values[1:]
     return (np.maximum(before, after) >= low) & (np.minimum(before, after) <= high)
 
 
 def _curves(plot):
-    """Coordinates of every line that is shown, as parts of the frame's width and height."""
+    """Coordinates of every visible line, as fractions of the frame's width and height."""
     for renderer in plot.renderers:
         if renderer.visible and isinstance(getattr(renderer, "glyph", None), Line):
             data = renderer.data_source.data

@@ -1,4 +1,6 @@
-"""What every page is: plain words and the formula, controls beside a plot, and the numbers that matter below it."""
+"""The layout of every page: introduction and formula, controls beside a plot, readouts below it."""
+
+import re
 
 import panel as pn
 import panel_material_ui as pmui
@@ -7,6 +9,7 @@ import param
 from explorer.interface.exports import export_buttons
 from explorer.interface.plotting import keep_sizes, set_projector
 from explorer.interface.readouts import Readouts
+from explorer.vocabulary import SYMBOLS
 
 
 class PageView(pn.viewable.Viewer):
@@ -15,7 +18,7 @@ class PageView(pn.viewable.Viewer):
 
     Attributes
     ----------
-    question : str, what the page answers, in plain words
+    question : str, the question that the page answers, in plain words
     introduction : str, Markdown with $$display$$ formulas
     state_type : class of PageState that it draws
     state : PageState
@@ -41,7 +44,7 @@ class PageView(pn.viewable.Viewer):
         self.set_projector(False)
 
     def set_projector(self, on):
-        """Draw for the last row of a lecture room, or for a desk."""
+        """Large type and thick lines for a projector, or the sizes for a desktop screen."""
         for pane in (self.words, self.readouts):
             pane.styles = {"font-size": "22px" if on else "16px"}
         for plot in self.plots:
@@ -68,9 +71,9 @@ class PageView(pn.viewable.Viewer):
 
         Parameters
         ----------
-        controls : Panel object, left
-        below : Panel objects between the plot and the readouts, right
-        picture : Panel object in place of the plot, with what saves its plots as pictures; None for the plot itself
+        controls : Panel object, the left column
+        below : Panel objects between the plot and the readouts, in the right column
+        picture : Panel object that replaces the plot and has export buttons of its own; None for the plot itself
         """
         tools = export_buttons(self.state, *(self.plots if picture is None else ()), name=self.plot.name)
         picture = pmui.Column(
@@ -80,7 +83,7 @@ class PageView(pn.viewable.Viewer):
 
 
 def columns(controls, picture):
-    """Controls left and what they move right; on a narrow screen one below the other."""
+    """Controls left and plots right; on a narrow screen one below the other."""
     return pmui.Grid(
         pmui.Grid(controls, size={"xs": 12, "md": 4, "xl": 3}),
         pmui.Grid(picture, size={"xs": 12, "md": 8, "xl": 9}),
@@ -96,19 +99,17 @@ def symbol(state, name):
 
 
 def _called(state, name):
-    """The symbol of a number; of what has none, the whole label."""
+    """The symbol of a numeric parameter; the whole label of any other."""
     return symbol(state, name) if isinstance(state.param[name], param.Number) else state.param[name].label
 
 
 def in_symbols(reason):
-    """The text of a refusal with the symbols of the parameters that it names."""
-    for name, letter in {"l2_reg": "λ", "smoothness": "β", "sampling_rate": "q"}.items():
-        reason = reason.replace(name, letter)
-    return reason
+    """The text of an error with symbols for the names of parameters."""
+    return re.sub(r"\w+", lambda word: SYMBOLS.get(word.group(), word.group()), reason)
 
 
 def hidden(refused):
-    """Which curves are not drawn and why: a list of sentences, one for each reason in a dict of them by curve."""
+    """Which curves are not drawn and why: a list of sentences, one for each reason in a dict of reasons by curve."""
     return [
         f"Hidden: {', '.join(name for name, why in refused.items() if why == reason)}, because {in_symbols(reason)}."
         for reason in dict.fromkeys(refused.values())

@@ -1,4 +1,4 @@
-"""How curves look: one palette, one figure style, three modes, and updates that reach server and notebook alike."""
+"""Figures in one style for light, dark and projector modes, updated alike on a server and in a notebook."""
 
 import panel as pn
 from bokeh.models import ColorBar, CustomJS, HoverTool, LinearColorMapper, SaveTool, Span
@@ -9,12 +9,12 @@ from explorer.interface.document import in_session
 from explorer.interface.legend import CELL_FRAME_WIDTH, FRAME_WIDTH, clear_legend
 from explorer.vocabulary import style
 
-DIVERGING = interp_palette(RdBu11, 255)  # ColorBrewer's, blue below 0 and red above, told apart by colour-blind eyes
-MARK = "#888888"  # thresholds, and where values are read
+DIVERGING = interp_palette(RdBu11, 255)  # ColorBrewer: blue below 0, red above, safe for colour-blind readers
+MARK = "#888888"  # thresholds and readout positions
 
 
 def curve_figure(*, name, title, x_label, y_label, **options):
-    """A Bokeh figure in the house style; `name` is its model name and the file name of its export."""
+    """A Bokeh figure in this project's style; `name` is its model name and the file name of its export."""
     plot = figure(
         name=name,
         title=title,
@@ -62,7 +62,7 @@ def add_tail(plot, source, x, label):
 
 
 def add_mark(plot, dimension):
-    """A dotted line across the plot where something is read; `dimension` is "width" or "height"."""
+    """A dotted line across the plot at a threshold or readout; `dimension` is "width" or "height"."""
     mark = Span(dimension=dimension, line_color=MARK, line_width=2, line_dash="dotted")
     plot.add_layout(mark)
     return mark
@@ -73,8 +73,8 @@ def add_heat_maps(plot, source, tooltips):
 
     Parameters
     ----------
-    source : ColumnDataSource of "image" (ndarrays, rows upwards; nan is left blank) and "x", "y", "dw", "dh" (place)
-    tooltips : of the hover; where a column holds matrices, the entry under the pointer is shown
+    source : ColumnDataSource of "image" (ndarrays, first row at the bottom, nan blank) and "x", "y", "dw", "dh" (place)
+    tooltips : of the hover; a column of matrices shows the entry under the pointer
 
     Returns
     -------
@@ -92,10 +92,10 @@ def add_heat_maps(plot, source, tooltips):
 
 
 def keep_sizes(plot):
-    """Make text and legend keep this project's sizes under every theme.
+    """Keep this project's sizes of text and legend under every theme.
 
-    When a page changes its theme, Material's own sizes (in em of 13 pixels, whatever the page's type is) are written
-    to every plot in the browser; a callback there turns them into pixels of the plot's base size, kept in its tags.
+    When a page changes its theme, Material writes its own sizes (in em of 13 pixels, whatever the page's type size) to
+    every plot in the browser; a callback there turns them into pixels of the plot's base size, kept in its tags.
     """
     for model, name, _ in _texts(plot):
         code = f"const s = cb_obj.{name}; if (s.endsWith('em')) cb_obj.{name} = `${{parseFloat(s) * plot.tags[0]}}px`"
@@ -107,7 +107,7 @@ def keep_sizes(plot):
 
 
 def set_projector(plot, on, *, height=480):
-    """Text and lines that can be read from the last row, or the usual ones; `height` is that for a desk, in pixels."""
+    """Large text and thick lines for a projector, or the usual ones; `height` is the desktop height in pixels."""
     base = 24 if on else 16
     plot.tags = [base]
     for model, name, em in _texts(plot):
@@ -135,9 +135,9 @@ def _texts(plot):
 
 
 def redraw(pane):
-    """Let a plot's legend out of the curves' way, and send what changed in its Bokeh pane to a notebook cell.
+    """Move a plot's legend off the curves, and push the changes of its Bokeh pane to a notebook cell.
 
-    A served page gets it without help.
+    A served page is updated by Bokeh itself.
     """
     clear_legend(pane.object, frame_width=FRAME_WIDTH if in_session() else CELL_FRAME_WIDTH)
     if not in_session():

@@ -1,4 +1,4 @@
-"""The numbers that matter, large, as cards of plain HTML; rounded so that no guarantee looks better than it is."""
+"""Readouts: key numbers in large type as cards of plain HTML, rounded so that no guarantee looks better than it is."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import panel as pn
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
-LONG = 10  # characters of a value that needs smaller type to fit into one line of a narrow card
+LONG = 10  # characters; a longer value is set in smaller type to fit a narrow card
 
 _STYLE = """
 :host { container-type: inline-size; }
@@ -27,7 +27,7 @@ _STYLE = """
 
 @dataclass(frozen=True)
 class Card:
-    """One readout: what it is, its value in large type, a line of detail, and the colour of its curve."""
+    """One readout: a title, a value in large type, a line of detail, and the colour of its curve."""
 
     title: str
     value: str
@@ -55,13 +55,13 @@ class Readouts(pn.pane.HTML):
 
 
 def _unbroken(text):
-    """The text with no line's end within "ε = 1", "1.32 × 10⁻⁷" or "94 %"."""
+    """The text with no line break inside "ε = 1", "1.32 × 10⁻⁷" or "94 %"."""
     text = re.sub(r" ([=≤≥]|&[lg]t;|×(?= 10)) ", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def percent(part, *, digits=2):
-    """A part in 0..1 as "94.35 %"."""
+    """A fraction in 0..1 as "94.35 %"."""
     return f"{100 * part:.{digits}f} %"
 
 

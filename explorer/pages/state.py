@@ -1,4 +1,4 @@
-"""What the state of every page is: parameters, presets, answers, the text of an address, tables, a script. No Panel."""
+"""The base of every page's state: parameters, presets, answers, query of an address, tables, script. Without Panel."""
 
 import inspect
 import sys
@@ -64,12 +64,12 @@ class PageState(param.Parameterized):
         raise NotImplementedError
 
     def copy(self):
-        """A state with the same parameters, for work beside the event loop while this one's move."""
+        """A state with the same parameters, for work in the background while this one's parameters change."""
         names = [name for name in self.param if name != "name" and (self.param[name].precedence or 0) >= 0]
         return type(self)(name=type(self).__name__, **{name: getattr(self, name) for name in names})
 
     def answers(self, *questions):
-        """What several methods give, a tuple; a question is a method's name and its arguments."""
+        """What several methods return, a tuple; a question is a method's name and its arguments."""
         return tuple(getattr(self, method)(*arguments) for method, *arguments in questions)
 
     @classmethod
@@ -91,7 +91,7 @@ class PageState(param.Parameterized):
 
         Returns
         -------
-        list of str, one for each value that cannot be: it names the parameter and the value, and its default is kept
+        list of str "name=value", one for each value that is not valid; the parameter keeps its default
         """
         refused, shared = [], self.shared()
         with param.parameterized.batch_call_watchers(self):
@@ -107,7 +107,7 @@ class PageState(param.Parameterized):
 
 
 class ObjectivePerturbationState(PageState):
-    """Base of the states about one objective perturbation; a page overrides the defaults and bounds that suit it."""
+    """Base of the states of one objective perturbation; a page overrides defaults and bounds where it needs others."""
 
     noise_std = parameters.noise_std()
     l2_reg = parameters.l2_reg()
@@ -116,8 +116,8 @@ class ObjectivePerturbationState(PageState):
     monotone_loss = param.Boolean(
         False,
         label="Monotone loss",
-        doc="Whether the loss’s slope never changes sign, as for logistic loss. More private if so; the bounds of the "
-        "paper do not use it, this project’s own do.",
+        doc="Whether the loss's derivative never changes sign, as for logistic loss. Refined and tight bounds "
+        "are then smaller.",
     )
 
     @property
@@ -157,7 +157,7 @@ def call(function, arguments, *, result):
 
 
 def imports(*objects):
-    """Import statements, one a line, for functions and classes; from explorer.accounting or learning if exported there."""
+    """Import statements, one a line, for functions and classes; of packages that export them rather than modules."""
     names = {}
     for each in objects:
         package = ".".join(each.__module__.split(".")[:2])

@@ -73,11 +73,11 @@ def test_race_is_drawn_and_who_did_not_finish_is_not_dropped(pool):
         np.testing.assert_array_equal(view.sources[label].data[label], expected["gradient_norm"])
     standings = race.standings.set_index("solver")
     assert list(standings["finished"]) == [True, True, False]
-    assert {label: x for label, (x, _) in shown(view.marks, "finished").items()} == dict(standings["evaluations"][:2])
-    assert list(shown(view.marks, "did not finish")) == ["Gradient descent"]
-    assert "<b>Did not finish:</b> Gradient descent." in said(view.readouts)
+    assert {label: x for label, (x, _) in shown(view.marks, "converged").items()} == dict(standings["evaluations"][:2])
+    assert list(shown(view.marks, "did not converge")) == ["Gradient descent"]
+    assert "<b>Did not converge:</b> Gradient descent." in said(view.readouts)
     first, second = standings.index[:2]
-    assert f"<b>{first}</b> is first with <b>{standings['evaluations'].iloc[0]:,}</b>" in said(view.readouts)
+    assert f"<b>{first}</b> needs the least work: <b>{standings['evaluations'].iloc[0]:,}</b>" in said(view.readouts)
     assert f"2. {second}" in said(view.readouts)
     assert "limit reached at gradient norm" in said(view.readouts)
     assert view.state.tables()["solvers"].equals(race.standings)
@@ -100,8 +100,8 @@ def test_a_moved_parameter_leaves_nothing_stale(pool):
     view.state.gradient_tol = 0.1
     assert view.state.race is None
     assert all(np.isnan(source.data["evaluations"]).all() for source in view.sources.values())
-    assert not shown(view.marks, "finished") | shown(view.marks, "did not finish")
-    assert "Press <b>Race</b>" in said(view.readouts)
+    assert not shown(view.marks, "converged") | shown(view.marks, "did not converge")
+    assert "Press <b>Compare solvers</b>" in said(view.readouts)
 
 
 def test_a_running_race_shows_who_is_where_and_can_be_cancelled(pool, monkeypatch):
@@ -114,7 +114,7 @@ def test_a_running_race_shows_who_is_where_and_can_be_cancelled(pool, monkeypatc
 
     raced(view, cancel)
     assert view.runner.status.object == "Cancelled."
-    assert "Finished so far: Newton (2,000)." in said(view.readouts)
+    assert "Converged so far: Newton (2,000)." in said(view.readouts)
     assert "gradient norm 50 after 200" in said(view.readouts)
     assert view.state.race is None
 
@@ -129,7 +129,7 @@ def test_a_parameter_that_moves_during_a_race_ends_it(pool, monkeypatch):
 
     raced(view, move)
     assert view.entries == {}
-    assert "Press <b>Race</b>" in said(view.readouts)
+    assert "Press <b>Compare solvers</b>" in said(view.readouts)
 
 
 def test_growth_is_drawn_with_its_laws_and_what_is_missing(pool):
@@ -144,7 +144,7 @@ def test_growth_is_drawn_with_its_laws_and_what_is_missing(pool):
     short = table[~table["finished"]]
     assert 0 < len(short) == sum(len(source.data["x"]) for source in view.growth_marks.values())
     assert np.isfinite([data[law] for law in LAWS]).all()
-    assert "did not finish for n = " in said(view.growth_readouts)
+    assert "did not converge for n = " in said(view.growth_readouts)
     view.state.growing_l2_reg = True
     assert view.state.growth is None
     assert np.isnan(view.growth_source.data["Newton"]).all()
@@ -155,7 +155,7 @@ def test_the_growth_law_of_lambda_keeps_the_race(pool):
     raced(view, wait)
     view.state.growing_l2_reg = True
     assert view.state.race is not None
-    assert "is first with" in said(view.readouts)
+    assert "needs the least work" in said(view.readouts)
 
 
 def test_nobody_chosen_is_explained(pool):

@@ -76,9 +76,9 @@ def test_solvers_race_and_theirs_is_the_librarys_count(explorer):
     state = SolversState(l2_reg=explorer.field("λ"), **chosen)
     most = state.predictions()["Accelerated"]
     explorer.until(lambda: explorer.data("solvers_marks: Accelerated", "x") == [most])
-    page.get_by_role("button", name="Race", exact=True).click()
-    page.get_by_text("is first with").wait_for()
-    page.get_by_text("Did not finish: Gradient descent").wait_for()
+    page.get_by_role("button", name="Compare solvers", exact=True).click()
+    page.get_by_text("needs the least work").wait_for()
+    page.get_by_text("Did not converge: Gradient descent").wait_for()
     race = run_race(**state.race_arguments())
     for name, label in (("newton", "Newton"), ("gradient_descent", "Gradient descent")):
         expected = race.traces[race.traces["solver"] == label]

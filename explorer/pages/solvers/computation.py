@@ -1,4 +1,4 @@
-"""A race of solvers to the tolerance, counted in gradients of single records, and how the work grows with n.
+"""Work of each solver to reach the tolerance, in gradients of single records, and its growth with n.
 
 Everything random follows from one seed: the records, the linear term b, and what the solvers draw.
 """
@@ -33,9 +33,9 @@ class Race:
 
     Attributes
     ----------
-    standings : DataFrame, a row for each solver in finishing order, those that did not finish last: "solver",
-        "evaluations" spent, "passes" (those divided by n), "finished", the smallest "gradient_norm", "theorem", what
-        the theory allows (nan where it gives no number), and "message", why it ended
+    standings : DataFrame, a row for each solver in order of its work, those that did not converge last: "solver",
+        "evaluations" spent, "passes" (those divided by n), "finished", the smallest "gradient_norm", "theorem", the
+        upper bound of its theorem (nan where there is none), and "message", why it ended
     traces : DataFrame of "solver", "evaluations" and "gradient_norm"; after each solver's first row and before its last
         only those with SPACING times the evaluations of the row before
     """

@@ -62,39 +62,39 @@ class SolversState(PageState):
         2048,
         bounds=(32, 16_384),
         label="n  records",
-        doc="How many records are learned from. More make each pass longer; no promise of privacy depends on it.",
+        doc="Number of training records. More make each pass longer; the privacy guarantee does not depend on it.",
     )
     dimension = param.Integer(
         20,
         bounds=(1, 100),
         label="d  dimension",
-        doc="Number of coefficients. Each makes Newton’s steps dearer; a linear model’s privacy does not depend on it.",
+        doc="Number of coefficients. More make Newton’s steps more expensive; privacy does not depend on it.",
     )
     elongation = param.Number(
         10.0,
         bounds=(1, 1e4),
         label="r  elongation",
-        doc="How much longer the cloud of records is in its longest direction than in its shortest, before each record "
-        "is scaled to norm 1. Larger is worse conditioned; privacy does not depend on it.",
+        doc="Ratio of the largest to the smallest standard deviation of the features, before each record is scaled "
+        "to norm 1. Larger is worse conditioned; privacy does not depend on it.",
     )
     l2_reg = parameters.l2_reg(
         1.0,
         bounds=(0.001, 1000),
-        doc="Weight of the ridge penalty on the sum of losses. Larger is more private, and quicker to minimise. "
+        doc="Weight of the ridge penalty on the sum of losses. Larger is more private and faster to minimise. "
         "One record’s curvature is at most β = 1/4 here.",
     )
     noise_std = parameters.noise_std(
-        doc="Standard deviation of the random linear term. Larger is more private, and moves the minimum further out.",
+        doc="Standard deviation of the random linear term. Larger is more private and moves the minimiser further.",
     )
     gradient_tol = parameters.gradient_tol(
-        doc="Whoever brings the gradient norm down to this has finished. Smaller needs less output noise for the same "
-        "privacy, and more work.",
+        doc="A solver has converged when the gradient norm is at most τ. Smaller needs more work, and less output "
+        "noise for the same privacy.",
     )
     max_passes = param.Integer(
         1000,
         bounds=(10, 100_000),
-        label="m  limit in passes",
-        doc="Whoever has spent m gradients for each record without getting to τ did not finish. No effect on privacy.",
+        label="m  limit, passes",
+        doc="A solver that has used m passes without reaching τ stops. No effect on privacy.",
     )
     seed = parameters.seed(
         label="Seed of everything random",
@@ -103,38 +103,44 @@ class SolversState(PageState):
     growing_l2_reg = param.Boolean(
         False,
         label="λ grows like √n",
-        doc="In the lower figure, λ is multiplied by √(n / your n): more private and quicker for large n. Without it λ "
-        "is your λ for every n.",
+        doc="In the lower figure, λ is scaled by √(n / n above): more private and faster for large n. Without it λ is "
+        "the same for every n.",
     )
     gradient_descent = param.Boolean(
         True,
         label=NAMES["gradient_descent"],
-        doc="Follows the whole gradient, with a constant step of at least 1/(nβ + λ).",
+        doc="Full gradient, constant step of at least 1/(nβ + λ).",
     )
     accelerated = param.Boolean(
         True,
         label=NAMES["accelerated"],
-        doc="Nesterov’s: gradient descent with momentum. Needs about the root of its passes.",
+        doc="Nesterov’s method: gradient descent with momentum. Work grows with the root of the condition number.",
     )
     sag = param.Boolean(
-        True, label=NAMES["sag"], doc="Looks at a few records a step, and remembers the others’ last gradients."
+        True,
+        label=NAMES["sag"],
+        doc="Stochastic average gradient: a few records a step, and the stored gradients of the others.",
     )
     svrg = param.Boolean(
         True,
         label=NAMES["svrg"],
-        doc="Looks at a few records a step; a whole gradient now and then corrects them.",
+        doc="Stochastic variance-reduced gradient: a few records a step, corrected by a full gradient now and then.",
     )
     lbfgs = param.Boolean(
-        True, label=NAMES["lbfgs"], doc="Guesses the curvature from its last ten steps; one pass a step."
+        True,
+        label=NAMES["lbfgs"],
+        doc="Quasi-Newton: estimates the curvature from its last ten steps; one pass a step.",
     )
     newton = param.Boolean(
-        True, label=NAMES["newton"], doc="Uses the whole curvature: few steps, each costing (d + 1)/4 more passes."
+        True, label=NAMES["newton"], doc="Exact Hessian: few steps, each of which costs (d + 1)/4 more passes."
     )
     newton_cg = param.Boolean(
-        True, label=NAMES["newton_cg"], doc="Newton’s step by conjugate gradients: one more pass for each of those."
+        True,
+        label=NAMES["newton_cg"],
+        doc="Newton’s step by conjugate gradients: one more pass for each of their iterations.",
     )
     subsampled_newton = param.Boolean(
-        True, label=NAMES["subsampled_newton"], doc="Newton on a sample first, then few passes over everybody."
+        True, label=NAMES["subsampled_newton"], doc="Newton on a sample of the records first, then few passes over all."
     )
 
     race = Answer("race_arguments", "What `run_race` gave with these parameters, a Race, or None.")

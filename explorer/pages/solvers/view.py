@@ -1,4 +1,4 @@
-"""The Solvers page: a race to the tolerance as it runs, beside what theorems predict, and how the work grows with n."""
+"""The Solvers page: convergence of eight solvers as they run, theoretical limits, and growth of the work with n."""
 
 from functools import partial
 
@@ -30,11 +30,10 @@ from explorer.pages.solvers.state import SolversState
 from explorer.vocabulary import style
 
 INTRODUCTION = r"""
-Nothing may be released until a solver has brought the gradient of the perturbed objective down to τ. How much work is
-that? It is counted in **gradients of single records**, the same on every machine: a pass over the data is n of them.
-Gradient descent makes one small step a pass. Others remember, look at a few records at a time, or know the curvature.
-**Further left is less work**; who does not get there within the limit has not finished. With β the largest curvature of
-one record (1/4 here), the theory allows, each times a logarithm of 1/τ:
+Algorithm 1 releases nothing until a solver has reduced the gradient norm of the perturbed objective to τ. How much work
+is that? It is counted in **gradients of single records**, which is the same on every machine: one pass over the data is
+n of them. **A curve further left means less work**; a solver that reaches the limit first has not converged. With β
+the largest curvature of one record's loss (1/4 here), theory bounds the work by these numbers times log(1/τ):
 
 $$\text{gradient descent: } n \cdot \frac{n \beta}{\lambda}, \qquad
 \text{accelerated: } n \sqrt{\frac{n \beta}{\lambda}}, \qquad
@@ -44,15 +43,20 @@ $$\text{gradient descent: } n \cdot \frac{n \beta}{\lambda}, \qquad
 GROWTH = f"""
 ### How the work grows with n
 
-The same race on the first {SIZES[0]}, {SIZES[1]}, … {SIZES[-1]:,} of the same records, all else as above. On these axes
-a power of n is a straight line; the grey ones start at the geometric mean of all that finished for n = {SIZES[0]}. A
-triangle is where a solver gave up: it needs more than that.
+The same comparison on the first {SIZES[0]}, {SIZES[1]}, … {SIZES[-1]:,} of the same records, all else unchanged. On
+these axes a power of n is a straight line; the grey lines start at the geometric mean of the solvers that converged
+for n = {SIZES[0]}. A triangle marks a solver that reached the limit: it needs more than that.
 """
 
-CAPTION = "Dotted: τ, and the limit. ● finished, × did not finish, ◇ what the solver’s theorem allows at most."
-FINISHED, UNFINISHED, THEOREM, MORE = "finished", "did not finish", "theorem: at most", "did not finish: needs more"
+CAPTION = "Dotted: τ, and the limit. ● converged, × did not converge, ◇ upper bound by the solver’s theorem."
+FINISHED, UNFINISHED, THEOREM, MORE = (
+    "converged",
+    "did not converge",
+    "theorem: at most",
+    "did not converge: needs more",
+)
 SHAPES = {FINISHED: "circle", UNFINISHED: "x", THEOREM: "diamond", MORE: "triangle"}
-LEGEND_ROOM = 0.3  # above the curves; as a part of the decades they span
+LEGEND_SPACE = 0.3  # above the curves, as a fraction of the decades they span
 
 
 class SolversView(PageView):
@@ -65,7 +69,7 @@ class SolversView(PageView):
     """
 
     state_type = SolversState
-    question = "How much work is it to get to τ? A race of eight solvers, beside what the theorems allow."
+    question = "How much work does it take to reach τ? Eight solvers compared, with their theoretical limits."
     introduction = INTRODUCTION
 
     def __init__(self, state=None, *, engine=None, **params):
@@ -73,9 +77,11 @@ class SolversView(PageView):
         self.growth_words = pn.pane.Markdown(GROWTH, sizing_mode="stretch_width", max_width=1200)
         self.growth_readouts = Readouts(name="solvers_growth_readouts")
         super().__init__(self._race_plot(), self._growth_plot(), **params)
-        self.runner = JobRunner(self.run, label="Race", doing="Racing", failed="The race failed:", engine=engine)
+        self.runner = JobRunner(
+            self.run, label="Compare solvers", doing="Running", failed="The comparison failed:", engine=engine
+        )
         self.growth_runner = JobRunner(
-            self.run_growth, label="Race at every n", doing="Racing", failed="The races failed:", engine=engine
+            self.run_growth, label="Compare at every n", doing="Running", failed="The comparison failed:", engine=engine
         )
         self.slow = LatestOnly()
         names = [name for name in self.state.shared() if name != "growing_l2_reg"]
@@ -129,30 +135,30 @@ class SolversView(PageView):
         return plot
 
     def set_projector(self, on):
-        """Draw for the last row of a lecture room, or for a desk."""
+        """Large type and thick lines for a projector, or the sizes for a desktop screen."""
         super().set_projector(on)
         for pane in (self.growth_words, self.growth_readouts):
             pane.styles = dict(self.words.styles)
         self.plots[1].height = self.plot.height
 
     def run(self, _=None):
-        """Race the chosen solvers in a worker process, drawing each gradient norm as it falls."""
-        if self._somebody(self.runner):
+        """Run the chosen solvers in a worker process, drawing the gradient norms as they are reported."""
+        if self._any_chosen(self.runner):
             self.runner.run(run_race, self.state.race_arguments(), follow=self._follow, show=self._show)
 
     def run_growth(self, _=None):
-        """Run the chosen solvers for every n in a worker process, drawing each count when it is known."""
-        if self._somebody(self.growth_runner):
+        """Run the chosen solvers for every n in a worker process, drawing each count as it is reported."""
+        if self._any_chosen(self.growth_runner):
             arguments = self.state.growth_arguments()
             self.growth_runner.run(run_growth, arguments, follow=self._follow_growth, show=self._show_growth)
 
-    def _somebody(self, runner):
+    def _any_chosen(self, runner):
         if not self.state.solvers():
             runner.say("warning", "Choose at least one solver.")
         return bool(self.state.solvers())
 
     def _follow(self, rows):
-        """Draw the traces so far; the part of the way to tau or to the limit, whichever is further on."""
+        """Draw the traces so far; return the progress to tau or to the limit, whichever is further."""
         state = self.state
         for label, source in self.sources.items():
             trace = [row[1:] for row in rows if row[0] == label]
@@ -180,15 +186,15 @@ class SolversView(PageView):
         self._draw(entries, _headline(race.standings), race.traces["gradient_norm"])
 
     def _draw(self, entries, headline, norms):
-        """Show where each solver is: (evaluations, gradient norm, finished or None for not yet, message) by name."""
+        """Show each solver's (evaluations, gradient norm, converged or None while it runs, message), dict by name."""
         self.entries, self.headline = entries, headline
         tau = self.state.gradient_tol
-        low = max(min(tau / 10, min(norms) / 3), tau / 10_000)  # Newton's last step can go far below tau
+        low = max(min(tau / 10, min(norms) / 3), tau / 10_000)  # Newton's last step can fall far below tau
         _frame(self.plot, low, max(*norms, 10 * tau))
         self._draw_marks()
 
     def _draw_marks(self):
-        """Where solvers ended, and what theorems allow them; and all that in words."""
+        """Draw where solvers ended and the limits of their theorems, and update the readouts."""
         chosen, tau = self._chosen(), self.state.gradient_tol
         for label, source in self.marks.items():
             count, norm, finished, _ = self.entries.get(label, (0, 0, None, ""))
@@ -203,7 +209,7 @@ class SolversView(PageView):
         return [NAMES[name] for name in self.state.solvers()]
 
     def _forget(self, *_):
-        """A race is shown only beside the parameters that gave it; the theorems follow a moment later."""
+        """Clear the plot: the last comparison was of other parameters. The theorems' limits follow a moment later."""
         state = self.state
         self.runner.cancel()
         self.runner.say("info", "")
@@ -212,10 +218,10 @@ class SolversView(PageView):
             source.data = _no_trace(label)
         _show_only(self.plot, self.lines, self._chosen())
         ratio, limit = state.l2_reg / SMOOTHNESS, state.max_passes * state.n_records
-        self.plot.title.text = f"Who is first at τ? (n = {state.n_records:,}, λ = {ratio:.3g} β)"
+        self.plot.title.text = f"Gradient norm against work (n = {state.n_records:,}, λ = {ratio:.3g} β)"
         self.threshold.location, self.limit.location = state.gradient_tol, limit
         self.plot.x_range.update(start=state.n_records / 1.5, end=2 * limit)
-        self._draw({}, "Press <b>Race</b> to run them. Each starts at zero.", [1e3])
+        self._draw({}, "Press <b>Compare solvers</b> to run them. Each starts at θ = 0.", [1e3])
         self.slow.request(partial(predictions, **state.prediction_arguments()), self._predict)
 
     def _predict(self, predicted):
@@ -256,7 +262,7 @@ class SolversView(PageView):
         _show_only(self.plots[1], self.growth_lines, [*self._chosen(), *LAWS])
         grows = f"{state.l2_reg:.3g} · √(n / {state.n_records:,})" if state.growing_l2_reg else f"{state.l2_reg:.3g}"
         self.plots[1].title.text = f"Work to reach τ = {state.gradient_tol:g} with λ = {grows}"
-        self.growth_readouts.show("Press <b>Race at every n</b> to count them.", [])
+        self.growth_readouts.show("Press <b>Compare at every n</b> to measure the growth.", [])
         redraw(self.panes[1])
 
     def __panel__(self):
@@ -287,7 +293,7 @@ class SolversView(PageView):
 
 
 def _no_trace(label):
-    """A point that is nowhere, without which the legend would have no sample of the line."""
+    """One point without coordinates, so that the legend shows a sample of the line."""
     return {"evaluations": [np.nan], label: [np.nan]}
 
 
@@ -323,13 +329,13 @@ def _set_points(source, points):
     x, y, kinds = zip(*points, strict=True) if points else ((), (), ())
     shapes, filled = [SHAPES[kind] for kind in kinds], [float(kind == FINISHED) for kind in kinds]
     data = {"x": list(x), "y": list(y), "kind": list(kinds), "shape": shapes, "filled": filled}
-    if data != source.data:  # a race redraws every 0.1 s
+    if data != source.data:  # a running comparison redraws every 0.1 s
         source.data = data
 
 
 def _frame(plot, low, high):
-    """The upright axis from low to high, with room for the legend."""
-    plot.y_range.update(start=float(low), end=float(high * (high / low) ** LEGEND_ROOM))
+    """The y-axis from low to high, with space for the legend."""
+    plot.y_range.update(start=float(low), end=float(high * (high / low) ** LEGEND_SPACE))
 
 
 def _show_only(plot, lines, labels):
@@ -344,7 +350,7 @@ def _no_growth():
 
 
 def _part(first, last, state):
-    """How far a solver is, in 0..1: of the way to tau, on the logarithmic scale, or to the limit."""
+    """A solver's progress in 0..1: to tau on the logarithmic scale, or to the limit."""
     if last is None:
         return 0.0
     tau = state.gradient_tol
@@ -357,26 +363,26 @@ def _part(first, last, state):
 def _so_far(entries):
     done = [(label, entry[0]) for label, entry in entries.items() if entry[2]]
     done.sort(key=lambda pair: pair[1])
-    return f"Finished so far: {', '.join(f'{label} ({count:,})' for label, count in done) or 'nobody'}."
+    return f"Converged so far: {', '.join(f'{label} ({count:,})' for label, count in done) or 'none'}."
 
 
 def _headline(standings):
-    """The finishing order."""
+    """The order of convergence, in words."""
     done = standings["finished"].astype(bool)
     order = [(row.solver, row.evaluations, row.passes) for row in standings[done].itertuples()]
-    text = "Nobody finished."
+    text = "No solver converged."
     if order:
         label, count, passes = order[0]
-        text = f"<b>{label}</b> is first with <b>{count:,}</b> gradients of single records, {_short(passes)} of each"
+        text = f"<b>{label}</b> needs the least work: <b>{count:,}</b> gradients, {_short(passes)} passes"
         others = ", ".join(f"{label} ({count:,})" for label, count, _ in order[1:])
         text += f", then {others}." if others else "."
     if not done.all():
-        text += f" <b>Did not finish:</b> {', '.join(standings['solver'][~done])}."
+        text += f" <b>Did not converge:</b> {', '.join(standings['solver'][~done])}."
     return text
 
 
 def _cards(chosen, entries, predicted, state):
-    """A card for each solver, those that have finished first and in their order."""
+    """A card for each solver, first those that converged, in order of their work."""
     ranked = sorted((label for label in entries if entries[label][2]), key=lambda label: entries[label][0])
     for place, label in enumerate(dict.fromkeys(ranked + chosen), 1):
         count, norm, finished, message = entries.get(label, (0, np.nan, None, ""))
@@ -395,12 +401,12 @@ def _short(passes):
 
 
 def _why(message):
-    """Why a solver did not finish, in the page's words."""
+    """Why a solver did not converge, in the page's words."""
     return message.replace("max_passes spent at", "limit reached at").removesuffix(".")
 
 
 def _theorem(count, label):
-    """What the theory allows a solver, if it gives a number."""
+    """The limit of the solver's theorem, if there is one."""
     if count is None:
         return ""
     condition = {"SAG": " for a step 1/16 as long", "SVRG": " on average"}.get(label, "")
@@ -408,7 +414,7 @@ def _theorem(count, label):
 
 
 def _growth_readouts(table):
-    """Headline and cards of how the work grows."""
+    """Headline and cards of the growth of the work with n."""
     slopes = exponents(table)
     cards = []
     for label, rows in table.groupby("solver", sort=False):
@@ -417,11 +423,11 @@ def _growth_readouts(table):
         ends = done[["n", "evaluations"]].to_numpy()[[0, -1]] if len(done) else []
         parts = [", ".join(f"{count:,} for n = {n:,}" for n, count in ends)] if len(done) else []
         if len(short):
-            parts.append(f"did not finish for n = {', '.join(f'{n:,}' for n in short['n'])}")
+            parts.append(f"did not converge for n = {', '.join(f'{n:,}' for n in short['n'])}")
         cards.append(Card(label, value, "; ".join(parts), style(label).color))
     if slopes.empty:
-        return "Too few finished to tell how the work grows.", cards
+        return "Too few solvers converged to estimate the growth.", cards
     steepest, flattest = slopes.idxmax(), slopes.idxmin()
     grow = [f"like <b>n<sup>{slopes[label]:.2f}</sup></b>" for label in (steepest, flattest)]
     between = f"From n = {SIZES[0]} to {SIZES[-1]:,} the work of"
-    return f"{between} {steepest} grows fastest, {grow[0]}, that of {flattest} slowest, {grow[1]}.", cards
+    return f"{between} {steepest} grows fastest, {grow[0]}, and that of {flattest} slowest, {grow[1]}.", cards

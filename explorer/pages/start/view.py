@@ -1,4 +1,4 @@
-"""The start page: what this is, and the pages as a path through a lecture."""
+"""The start page: what the explorer is, and its pages in the order of a lecture."""
 
 import panel as pn
 import panel_material_ui as pmui
@@ -6,10 +6,10 @@ import panel_material_ui as pmui
 INTRODUCTION = """
 # What does a private model cost?
 
-A model trained on people's records can give a person away. **Objective perturbation** prevents that with one random
-slope, added to what training minimises before it is solved. How much privacy this buys, how much accuracy it costs and
-how it fares against DP-SGD can be seen, moved and checked here. Every number comes from the library under these pages;
-take it along as Python, a table or a picture.
+A model trained on personal records can reveal them. **Objective perturbation** limits that: it adds one random linear
+term to the training objective and releases the minimiser. These pages show how much privacy this gives, how much
+accuracy it costs and how it compares with DP-SGD. Every number comes from the library behind them and can be copied as
+Python, a table or a picture.
 """
 
 
@@ -30,7 +30,7 @@ class StartView(pn.viewable.Viewer):
         self.set_projector(False)
 
     def set_projector(self, on):
-        """Type for the last row of a lecture room, or for a desk."""
+        """Large type for a projector, or the sizes for a desktop screen."""
         self.words.styles = {"font-size": "24px" if on else "17px"}
         for step in self.path:
             step.sx = {"textAlign": "left", "textTransform": "none", "fontSize": "24px" if on else "17px"}
