@@ -4,6 +4,8 @@ import pandas as pd
 import param
 import pytest
 
+from explorer.pages.composition import state as composition
+from explorer.pages.composition.state import CompositionState
 from explorer.pages.solvers.computation import run_growth, run_race
 from explorer.pages.solvers.state import SolversState
 from explorer.pages.state import Answer
@@ -17,8 +19,17 @@ COMPUTED = {
             "growth": lambda state: run_growth(**state.growth_arguments() | {"sizes": (32,), "l2_regs": (1.0,)}),
         },
     ),
+    CompositionState: ({"uses": 2}, {}),
 }
 CASES = [(kind, name) for kind, (start, _) in COMPUTED.items() for name in kind(**start).shared()]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_points():
+    """Where a table is a sweep, a few of its points tell as much."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(composition, "RUNS", (1, 20))
+        yield
 
 
 def another(state, name):

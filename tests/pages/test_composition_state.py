@@ -7,16 +7,22 @@ from explorer.accounting import (
     CompositionBound,
     Gaussian,
     GaussianLowerBound,
+    HockeyStickBound,
     PoissonSubsampledGaussian,
+    RefinedBound,
     RenyiBound,
+    TightBound,
     hockey_stick_plds,
+    poisson_subsampled_plds,
+    profile_plds,
 )
 from explorer.pages.composition import state as composition
-from explorer.pages.composition.state import ACCURACY, LOWER_BOUND, PRESETS, CompositionState
+from explorer.pages.composition.computation import ACCURACY, LABELS, LOWER, SHOWN, compose, read
+from explorer.pages.composition.state import CompositionState
 from explorer.pages.composition.view import CompositionView
 from tests.interface.words import said
 
-NUMBERS = ("noise_std", "l2_reg", "smoothness", "lipschitz", "sampling_rate", "delta", "epsilon")
+LOWER_BOUND = LABELS[LOWER]
 
 
 @pytest.fixture(autouse=True)
@@ -28,12 +34,45 @@ def few_runs(monkeypatch):
 def test_readings_are_the_accountants():
     state = CompositionState(uses=50, delta=1e-6, epsilon=3.0)
     reading = state.reading("Hockey-stick", 50)
-    proof = CompositionBound(state.mechanism, uses=50, plds=hockey_stick_plds, accuracy=ACCURACY)
-    assert (reading.epsilon_low, reading.epsilon) == proof.epsilon_interval(1e-6)
-    assert (reading.log10_delta_low, reading.log10_delta) == tuple(np.array(proof.log_delta_interval(3.0)) / np.log(10))
+    composed = CompositionBound(state.mechanism, uses=50, plds=hockey_stick_plds, accuracy=ACCURACY)
+    assert (reading.epsilon_low, reading.epsilon) == composed.epsilon_interval(1e-6)
+    log10_delta = np.array(composed.log_delta_interval(3.0)) / np.log(10)
+    assert (reading.log10_delta_low, reading.log10_delta) == tuple(log10_delta)
+    refined = CompositionBound(state.mechanism, uses=50, accuracy=ACCURACY)
+    assert state.reading("Refined", 50)[:2] == refined.epsilon_interval(1e-6)
+    tight = CompositionBound(
+        state.mechanism, uses=50, plds=lambda one: profile_plds(one, bound=TightBound), accuracy=ACCURACY
+    )
+    assert state.reading("Tight", 50)[:2] == tight.epsilon_interval(1e-6)
     assert state.reading("RDP", 50).epsilon == RenyiBound(state.mechanism, uses=50).epsilon(1e-6)
-    floor = GaussianLowerBound(Gaussian(noise_std=8, sensitivity=np.sqrt(50)))
-    assert state.reading(LOWER_BOUND, 50).epsilon_low == floor.epsilon(1e-6)
+    lower = GaussianLowerBound(Gaussian(noise_std=8, sensitivity=np.sqrt(50)))
+    assert state.reading(LOWER_BOUND, 50).epsilon_low == lower.epsilon(1e-6)
+
+
+def test_readings_on_samples_are_the_accountants():
+    state = CompositionState(uses=50, delta=1e-6, sampling_rate=0.2, monotone_loss=True)
+    hockey_stick, refined = HockeyStickBound(state.mechanism), RefinedBound(state.mechanism)
+    profiles = {
+        "Hockey-stick": (hockey_stick.log_delta, hockey_stick.log_delta),
+        "Refined": (refined.log_delta_add, refined.log_delta_remove),
+    }
+    for name, directed in profiles.items():
+        plds = poisson_subsampled_plds(*directed, sampling_rate=0.2)
+        composed = CompositionBound(state.mechanism, uses=50, plds=lambda _, plds=plds: plds, accuracy=ACCURACY)
+        assert state.reading(name, 50)[:2] == composed.epsilon_interval(1e-6)
+    with pytest.raises(ValueError, match=r"sampling_rate must be 1 .* 'renyi': got sampling_rate=0\.2"):
+        read(state.question("RDP", 50))
+
+
+def test_the_table_is_that_of_compose_for_every_bound():
+    state = CompositionState(uses=3, tight=True, sampling_rate=0.5, l2_reg=2.0)
+    arguments = state.arguments()
+    assert arguments["bounds"] == [key for key in SHOWN if key != "renyi"]
+    arguments["runs"] = [3]
+    table = compose(**arguments).set_index("bound")
+    assert list(table.index) == [name for name in state.names() if name != "RDP"]
+    for name, row in table.drop(columns="runs").iterrows():
+        assert tuple(row) == state.reading(name, 3)
 
 
 def test_table_is_ordered_narrow_and_grows_with_the_runs():
@@ -52,7 +91,7 @@ def test_table_is_ordered_narrow_and_grows_with_the_runs():
 
 
 def test_preset_sets_every_parameter_of_its_name():
-    ((name, values),) = PRESETS.items()
+    ((name, values),) = CompositionState.presets.items()
     state = CompositionState(noise_std=2.0, l2_reg=0.5, sampling_rate=0.2, uses=3, delta=1e-3)
     state.apply_preset(name)
     assert {k: getattr(state, k) for k in values} == values
@@ -122,9 +161,32 @@ def test_view_draws_the_readings_and_hides_what_is_refused():
         readings = [state.reading(name, k) for k in state.runs()]
         drawn = [r.epsilon_low if name == LOWER_BOUND else r.epsilon for r in readings]
         np.testing.assert_allclose(view.source.data[name], np.log10(drawn), rtol=1e-12)
-    state.param.update(l2_reg=0.5, delta_upright=True)
+    state.param.update(l2_reg=0.5, delta_on_y_axis=True)
     assert not view.lines["Hockey-stick"].visible
     assert "does not apply here" in said(view.readouts)
     assert "Hidden: RDP, Hockey-stick, because λ must exceed β" in view.notes.object
     expected = [state.reading("Refined", k).log10_delta for k in state.runs()]
     np.testing.assert_allclose(view.source.data["Refined"], expected, rtol=1e-12)
+
+
+def test_view_computes_only_what_the_moved_parameter_changes(monkeypatch):
+    asked = []
+
+    def asking(question):
+        asked.append(question)
+        return read(question)
+
+    monkeypatch.setattr("explorer.pages.composition.view.read", asking)
+    view = CompositionView(CompositionState(uses=5))
+    state = view.state
+    every = [state.question(name, k) for name in state.names() for k in state.runs()]
+    assert set(asked) == set(every)
+    asked.clear()
+    state.delta_on_y_axis = True
+    assert asked == []
+    state.uses = 6
+    assert set(asked) == {state.question(name, 6) for name in state.names()}
+    asked.clear()
+    state.delta = 1e-6
+    assert set(asked) == {state.question(name, k) for name in state.names() for k in state.runs()}
+    assert set(view.readings.known) == {(question,) for question in asked}

@@ -217,11 +217,13 @@ def test_script_of_the_composition_page(parameters, monkeypatch):
     monkeypatch.setattr(composition, "RUNS", (1, 20))  # as right as with all of them, in less time
     state = CompositionState(**parameters)
     scope, printed = run(state.script())
-    assert tuple(scope["runs"]) == state.runs()
-    assert set(scope["curves"]) == set(state.names()) - set(state.refusals())
-    for name, curve in scope["curves"].items():
+    curves = dict(list(scope["table"].groupby("bound")))
+    assert set(curves) == set(state.names()) - set(state.refusals())
+    for name, curve in curves.items():
+        assert tuple(curve["runs"]) == state.runs()
         readings = [state.reading(name, k) for k in state.runs()]
-        assert [(float(low), float(high)) for low, high in curve] == [(r.epsilon_low, r.epsilon) for r in readings]
+        drawn = list(curve[["epsilon_low", "epsilon"]].itertuples(index=False, name=None))
+        assert drawn == [(r.epsilon_low, r.epsilon) for r in readings]
         chosen = state.reading(name, state.uses)
         assert f"{name}: epsilon from {chosen.epsilon_low:.6f} to {chosen.epsilon:.6f} at" in printed
 

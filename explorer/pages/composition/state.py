@@ -1,267 +1,137 @@
-"""The Composition page: what k runs of objective perturbation on the same data cost, by each analysis."""
+"""The Composition page's parameters: one objective perturbation, how often it runs, and where the cost is read."""
 
-from functools import lru_cache, partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-import numpy as np
-import pandas as pd
 import param
 
-from explorer.accounting import (
-    CompositionBound,
-    Gaussian,
-    GaussianLowerBound,
-    HockeyStickBound,
-    PoissonSubsampledGaussian,
-    RefinedBound,
-    RenyiBound,
-    TightBound,
-    hockey_stick_plds,
-    poisson_subsampled_plds,
-    profile_plds,
-    refined_plds,
-)
-from explorer.pages.state import ObjectivePerturbationState, refusal
+from explorer import vocabulary
+from explorer.accounting import HockeyStickBound, ObjectivePerturbation
+from explorer.pages import parameters
+from explorer.pages.composition.computation import LABELS, RENYI, Question, compose, read
+from explorer.pages.state import Code, ObjectivePerturbationState, call, imports, refusal
 
 RUNS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
-LOWER_BOUND = "Gaussian lower bound"
-COMPOSED = ("Hockey-stick", "Refined", "Tight")  # by privacy loss distributions, with an interval
-SLOW = "Tight"  # about a second for each k, and more on small samples with little noise
-ACCURACY = 0.02  # relative width of the interval of delta; epsilon's is some thousandths of that
-
-PRESETS = {
-    "σ = 8, λ = 10, up to 1000 runs": {
-        "noise_std": 8.0,
-        "l2_reg": 10.0,
-        "smoothness": 1.0,
-        "lipschitz": 1.0,
-        "monotone_loss": False,
-        "sampling_rate": 1.0,
-        "uses": 1000,
-        "delta": 1e-10,
-    },
-}
-
-
-class Reading(NamedTuple):
-    """Epsilon at delta and log10 delta at epsilon after k runs, each between two ends.
-
-    For an analysis by privacy loss distributions, and for the lower bound, the exact value of its own composition lies
-    in between; a guarantee is the high end and a lower bound the low one. Without an interval low is high.
-    """
-
-    epsilon_low: float
-    epsilon: float
-    log10_delta_low: float
-    log10_delta: float
+SLOW = "tight"  # about a second for each k, and more for small sampling rates with little noise
+KEYS = vocabulary.keys(vocabulary.BOUNDS)
 
 
 class CompositionState(ObjectivePerturbationState):
-    """Parameters of one objective perturbation, how often it runs on the same data, and where that is read."""
+    """Parameters of one objective perturbation, how often it runs on the same data, and where the cost is read."""
 
-    presets: ClassVar = PRESETS
+    presets: ClassVar = {
+        "σ = 8, λ = 10, up to 1000 runs": {
+            "noise_std": 8.0,
+            "l2_reg": 10.0,
+            "smoothness": 1.0,
+            "lipschitz": 1.0,
+            "monotone_loss": False,
+            "sampling_rate": 1.0,
+            "uses": 1000,
+            "delta": 1e-10,
+        },
+    }
     table_names: ClassVar = ("composition",)
 
-    noise_std = param.Number(
+    noise_std = parameters.noise_std(
         8.0,
         bounds=(1, 200),
-        doc="Standard deviation of each run's random linear term. Larger is more private and less accurate.",
+        doc="Standard deviation of the random linear term of each run. Larger is more private and less accurate.",
     )
-    l2_reg = param.Number(10.0, bounds=(0.1, 10_000))
-    smoothness = param.Number(1.0, bounds=(0.01, 10))
-    lipschitz = param.Number(1.0, bounds=(0.1, 2))
+    l2_reg = parameters.l2_reg(10.0, bounds=(0.1, 10_000))
+    smoothness = parameters.smoothness(bounds=(0.01, 10))
+    lipschitz = parameters.lipschitz(bounds=(0.1, 2))
     sampling_rate = param.Number(
         1.0,
         bounds=(0.001, 1),
         label="q  sampling rate",
-        doc="Chance of each record, on its own, to be in a run; 1 runs on all records. Smaller is more private. "
-        "Batches from a shuffled pass are not such samples.",
+        doc="Probability of each record, independently, to be in a run; 1 runs on all records. Smaller is more "
+        "private. Batches from a shuffled pass over the data are not such samples.",
     )
     uses = param.Integer(
         1000,
         bounds=(1, 1000),
         label="k  runs",
-        doc="How often the mechanism runs on the same data; the readouts are for this many. Fewer is more private.",
+        doc="How often the mechanism runs on the same data; the readouts are for this number. Fewer is more private.",
     )
-    delta = param.Number(
+    delta = parameters.delta(
         1e-10,
-        bounds=(1e-12, 0.5),
         label="δ  to read ε at",
-        doc="The failure probability of all runs together at which ε is given. Smaller is a stronger promise.",
+        doc="Failure probability of all runs together, at which ε is shown. A smaller δ is a stronger guarantee.",
     )
-    epsilon = param.Number(
+    epsilon = parameters.epsilon(
         10.0,
         bounds=(0.01, 1000),
         label="ε  to read δ at",
-        doc="The privacy parameter of all runs together at which δ is given. Smaller is a stronger promise.",
+        doc="Privacy budget of all runs together, at which δ is shown. A smaller ε is a stronger guarantee.",
     )
-    delta_upright = param.Boolean(
+    delta_on_y_axis = param.Boolean(
         False,
-        label="δ upright",
-        doc="Draw δ at the chosen ε; without it ε at the chosen δ is drawn.",
+        label="δ on the y-axis",
+        doc="Plot δ at the chosen ε instead of ε at the chosen δ. Changes only the picture, not the privacy.",
     )
     tight = param.Boolean(
         False,
-        label="Tight proof too",
-        doc="Also compose the tightest proof made here: seconds of computing for each number of runs. The mechanism "
-        "is no more private for it, only better understood.",
+        label="Tight bound too",
+        doc="Also compose the tight bound: seconds of computing for each number of runs. The mechanism is equally "
+        "private; the tight bound only overstates its cost less.",
     )
 
     def names(self):
-        """Names of the analyses that are asked for, in the order of the legend."""
-        return ["RDP", *(name for name in COMPOSED if name != SLOW or self.tight), LOWER_BOUND]
+        """Labels of the bounds that are asked for, in the order of the legend."""
+        return [label for key, label in LABELS.items() if key != SLOW or self.tight]
 
     def refusals(self):
-        """Why an analysis does not apply to the current parameters, dict of str by name."""
+        """Why a bound does not apply to the current parameters, dict of str by label."""
         reason = refusal(HockeyStickBound, self.mechanism)
-        refused = {"RDP": reason, "Hockey-stick": reason} if reason else {}
+        refused = {LABELS[key]: reason for key in (RENYI, "hockey_stick")} if reason else {}
         if self.sampling_rate < 1:
-            refused["RDP"] = "no Rényi divergence of a run on a sample is known here: sampling_rate < 1"
+            refused[LABELS[RENYI]] = "no Rényi divergence of a run on a sample is known: it needs sampling_rate = 1"
         return refused
 
     def runs(self):
         """The numbers of runs, tuple of int, increasing: RUNS and the chosen one."""
         return tuple(sorted({*RUNS, self.uses}))
 
+    def question(self, name, runs):
+        """Everything that the reading of this bound (a label) after `runs` runs depends on, a Question."""
+        return Question(KEYS[name], self.mechanism, self.sampling_rate, int(runs), self.delta, self.epsilon)
+
     def reading(self, name, runs):
-        """The named analysis after `runs` runs, a Reading, kept for the next time; of what is not refused."""
-        return _reading(name, self.mechanism, self.sampling_rate, int(runs), self.delta, self.epsilon)
+        """The Reading of this bound (a label that is not refused) after `runs` runs."""
+        return read(self.question(name, runs))
+
+    def arguments(self):
+        """Everything `compose` needs: the bounds that are asked for and apply, dict."""
+        refused = self.refusals()
+        return {
+            "mechanism": self.mechanism,
+            "bounds": [KEYS[name] for name in self.names() if name not in refused],
+            "runs": list(self.runs()),
+            "sampling_rate": self.sampling_rate,
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+        }
 
     def tables(self):
-        """All readings, tidy: "runs" (k), "bound" and the columns of `Reading`, without what is refused."""
-        names = [name for name in self.names() if name not in self.refusals()]
-        rows = [(k, name, *self.reading(name, k)) for k in self.runs() for name in names]
-        return {"composition": pd.DataFrame(rows, columns=["runs", "bound", *Reading._fields])}
+        """All readings, tidy: "runs" (k), "bound" and the columns of `Reading`, of the bounds that apply."""
+        return {"composition": compose(**self.arguments())}
 
     def script(self):
-        """Python that computes epsilon's interval (low, high) by name for each of `runs`, and prints it for k."""
-        refused, sampled = self.refusals(), self.sampling_rate < 1
-        names = [name for name in self.names() if name in COMPOSED and name not in refused]
-        losses = "".join(f"    {name!r}: {(_SAMPLED if sampled else _WHOLE)[name]},\n" for name in names)
-        parts = [_SAMPLE] if sampled else []
-        parts += [_COMPOSE] + ([] if "RDP" in refused else [_RENYI]) + [_SAMPLED_FLOOR if sampled else _FLOOR, _PRINT]
-        values = {"mechanism": repr(self.mechanism), "rate": self.sampling_rate, "runs": list(self.runs())}
-        values |= {"delta": self.delta, "losses": losses, "accuracy": ACCURACY, "uses": self.uses}
-        return _HEAD.format(**values) + "".join(parts).format(**values)
+        """Python that leaves the DataFrame `table` of `compose`, and prints its rows for the chosen k."""
+        return "".join(
+            (
+                imports(ObjectivePerturbation, compose),
+                f"\nmechanism = {self.mechanism!r}\n",
+                call(compose, self.arguments() | {"mechanism": Code("mechanism")}, result="table"),
+                _PRINT.format(uses=self.uses, delta=self.delta),
+            )
+        )
 
 
-@lru_cache(maxsize=10_000)
-def _reading(name, mechanism, sampling_rate, runs, delta, epsilon):
-    if name == "RDP":
-        proof = RenyiBound(mechanism, uses=runs)
-        return _exactly(proof, delta, epsilon)
-    if name == LOWER_BOUND and sampling_rate == 1:
-        whole = Gaussian(noise_std=mechanism.noise_std, sensitivity=mechanism.lipschitz * np.sqrt(runs))
-        return _exactly(GaussianLowerBound(whole), delta, epsilon)
-    losses = _losses(name, mechanism, sampling_rate)
-    proof = CompositionBound(mechanism, uses=runs, plds=lambda _: losses, accuracy=ACCURACY)
-    log10_delta = (float(end) / np.log(10) for end in proof.log_delta_interval(epsilon))
-    return Reading(*map(float, proof.epsilon_interval(delta)), *log10_delta)
-
-
-def _exactly(proof, delta, epsilon):
-    at_delta, at_epsilon = float(proof.epsilon(delta)), float(proof.log_delta(epsilon)) / np.log(10)
-    return Reading(at_delta, at_delta, at_epsilon, at_epsilon)
-
-
-@lru_cache(maxsize=64)
-def _losses(name, mechanism, sampling_rate):
-    """The DirectedPLDs of one run, shared by all k, so that each profile's range is searched once.
-
-    With a linear loss, objective perturbation on a sample is the Gaussian mechanism on a sample: the lower bound.
-    """
-    if name == LOWER_BOUND:
-        noise = mechanism.noise_std / mechanism.lipschitz
-        return refined_plds(PoissonSubsampledGaussian(noise_multiplier=noise, sampling_rate=sampling_rate, steps=1))
-    if sampling_rate == 1:
-        return WHOLE[name](mechanism)
-    add, remove = PROFILES[name](mechanism)
-    return poisson_subsampled_plds(add, remove, sampling_rate=sampling_rate)
-
-
-def _both(mechanism):
-    profile = HockeyStickBound(mechanism).log_delta  # of the paper's dominating pair at every real epsilon
-    return profile, profile
-
-
-def _directed(mechanism, *, bound):
-    proof = bound(mechanism)
-    return proof.log_delta_add, proof.log_delta_remove
-
-
-# Of one run on all records, DirectedPLDs; on a sample, the profiles of add and remove.
-WHOLE = {
-    "Hockey-stick": hockey_stick_plds,
-    "Refined": refined_plds,
-    "Tight": partial(profile_plds, bound=TightBound),
-}
-PROFILES = {
-    "Hockey-stick": _both,
-    "Refined": partial(_directed, bound=RefinedBound),
-    "Tight": partial(_directed, bound=TightBound),
-}
-
-_WHOLE = {
-    "Hockey-stick": "hockey_stick_plds",
-    "Refined": "refined_plds",
-    "Tight": "partial(profile_plds, bound=TightBound)",
-}
-_SAMPLED = {
-    "Hockey-stick": "lambda one: sampled(HockeyStickBound(one).log_delta, HockeyStickBound(one).log_delta)",
-    "Refined": "lambda one: sampled(RefinedBound(one).log_delta_add, RefinedBound(one).log_delta_remove)",
-    "Tight": "lambda one: sampled(TightBound(one).log_delta_add, TightBound(one).log_delta_remove)",
-}
-_HEAD = """\
-from functools import partial
-
-import numpy as np
-
-from explorer.accounting import (
-    CompositionBound,
-    Gaussian,
-    GaussianLowerBound,
-    HockeyStickBound,
-    ObjectivePerturbation,
-    PoissonSubsampledGaussian,
-    RefinedBound,
-    RenyiBound,
-    TightBound,
-    hockey_stick_plds,
-    poisson_subsampled_plds,
-    profile_plds,
-    refined_plds,
-)
-
-mechanism = {mechanism}
-runs = {runs}
-delta = {delta!r}
-curves = {{}}
-"""
-_SAMPLE = """
-sampled = partial(poisson_subsampled_plds, sampling_rate={rate!r})
-"""
-_COMPOSE = """
-losses = {{
-{losses}}}
-for name, loss in losses.items():
-    proofs = [CompositionBound(mechanism, uses=k, plds=loss, accuracy={accuracy!r}) for k in runs]
-    curves[name] = [proof.epsilon_interval(delta) for proof in proofs]
-"""
-_RENYI = """
-curves["RDP"] = [2 * (RenyiBound(mechanism, uses=k).epsilon(delta),) for k in runs]
-"""
-_FLOOR = """
-wholes = [Gaussian(noise_std=mechanism.noise_std, sensitivity=mechanism.lipschitz * np.sqrt(k)) for k in runs]
-curves["Gaussian lower bound"] = [2 * (GaussianLowerBound(whole).epsilon(delta),) for whole in wholes]
-"""
-_SAMPLED_FLOOR = """
-noise = mechanism.noise_std / mechanism.lipschitz
-sgd = PoissonSubsampledGaussian(noise_multiplier=noise, sampling_rate={rate!r}, steps=1)
-proofs = [CompositionBound(sgd, uses=k, accuracy={accuracy!r}) for k in runs]
-curves["Gaussian lower bound"] = [proof.epsilon_interval(delta) for proof in proofs]
-"""
-_PRINT = """
-for name, curve in curves.items():
-    low, high = curve[runs.index({uses})]
-    print(f"{{name}}: epsilon from {{low:.6f}} to {{high:.6f}} at delta = {{delta}} after {uses} runs")
+_PRINT = """\
+for row in table[table["runs"] == {uses}].itertuples():
+    print(
+        f"{{row.bound}}: epsilon from {{row.epsilon_low:.6f}} to {{row.epsilon:.6f}} "
+        "at delta = {delta} after {uses} runs"
+    )
 """
