@@ -9,7 +9,8 @@ import numpy as np
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
 from explorer.accounting import GaussianLowerBound
-from explorer.pages.bounds.state import BOUNDS, POINTS, BoundsState
+from explorer.pages.bounds.computation import BOUNDS, POINTS
+from explorer.pages.bounds.state import BoundsState
 
 
 def milliseconds(function, *, repeat=7, number=20):

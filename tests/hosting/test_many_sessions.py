@@ -9,7 +9,8 @@ import panel as pn
 
 from explorer.app import Session
 from explorer.hosting.server import prepare
-from explorer.pages.bounds.state import SLOW, BoundsState
+from explorer.pages.bounds.computation import SLOW
+from explorer.pages.bounds.state import BoundsState
 from explorer.pages.bounds.view import DEEPEST
 from tests.hosting.conftest import PATIENCE, free_ports
 from tests.hosting.connection import Document

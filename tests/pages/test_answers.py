@@ -4,6 +4,7 @@ import pandas as pd
 import param
 import pytest
 
+from explorer.pages.bounds.state import BoundsState
 from explorer.pages.composition import state as composition
 from explorer.pages.composition.state import CompositionState
 from explorer.pages.solvers.computation import run_growth, run_race
@@ -12,6 +13,7 @@ from explorer.pages.state import Answer
 
 # Parameters with which a page computes in milliseconds, and what it computes, by the name of the Answer.
 COMPUTED = {
+    BoundsState: ({}, {}),
     SolversState: (
         {"n_records": 64, "dimension": 2, "max_passes": 10, "sag": False, "svrg": False},
         {

@@ -1,11 +1,15 @@
 """The Bounds page's numbers, without a page: tables, presets, and curves that a theorem forbids."""
 
+import contextlib
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from explorer.accounting import HockeyStickBound, KiferBound, ProfileBound, RenyiBound
-from explorer.pages.bounds.state import BOUNDS, LOWER_BOUND, LOWER_BOUNDS, POINTS, PRESETS, BoundsState
+from explorer.pages.bounds.computation import BOUNDS, LOWER_BOUND, LOWER_BOUNDS, POINTS
+from explorer.pages.bounds.state import PRESETS, BoundsState
 from explorer.pages.bounds.view import BoundsView
 from explorer.vocabulary import Style
 from tests.interface.words import said
@@ -64,13 +68,13 @@ def test_forbidden_combination_hides_the_curve_and_says_why():
 
 @pytest.mark.parametrize("noise_std", [0.7, 5.0, 60.0])
 def test_bounds_are_read_on_their_safe_side(noise_std):
-    """Where epsilon at delta comes from a grid: never too small for a proof, never too large for a lower bound."""
+    """Where epsilon at delta comes from a grid: never too small for an upper bound, nor too large for a lower one."""
     state = BoundsState(noise_std=noise_std, l2_reg=5.0)
     state.fit_axis()
-    granted, _ = state.proofs()
+    applicable, _ = state.applicable()
     summary = state.summary()
-    for name, proof in granted.items():
-        exact, shown = float(proof.epsilon(state.delta)), summary.loc[name, "epsilon"]
+    for name, bound in applicable.items():
+        exact, shown = float(bound.epsilon(state.delta)), summary.loc[name, "epsilon"]
         assert shown == pytest.approx(exact, abs=1e-5 * state.epsilon_max)
         assert (shown >= exact * (1 - 1e-9)) if name not in LOWER_BOUNDS else (shown <= exact * (1 + 1e-9))
 
@@ -91,9 +95,9 @@ def test_every_corner_of_the_sliders_has_numbers(corner):
     side = {"low": 0, "high": 1}[corner]
     for name in ("noise_std", "l2_reg", "smoothness", "lipschitz", "epsilon", "delta", "epsilon_max"):
         state = BoundsState(**{name: BoundsState.param[name].bounds[side]})
-        granted, _ = state.proofs()
-        assert np.isfinite(state.curves()[list(granted)]).all(axis=None), name
-        summary = state.summary().loc[list(granted)]
+        applicable, _ = state.applicable()
+        assert np.isfinite(state.curves()[list(applicable)]).all(axis=None), name
+        summary = state.summary().loc[list(applicable)]
         assert np.isfinite(summary[["epsilon", "log10_delta"]]).all(axis=None), name
         state.fit_axis()
 
@@ -106,7 +110,7 @@ def test_values_outside_the_sliders_are_refused(name):
 
 
 class BestOfTwo(ProfileBound):
-    """At every epsilon the better of two proofs."""
+    """At every epsilon the better of two bounds."""
 
     def __init__(self, mechanism):
         self.parts = KiferBound(mechanism), HockeyStickBound(mechanism)
@@ -127,3 +131,15 @@ def test_a_users_own_bound_is_shown_beside_the_others():
     assert view.lines["Best of two"].visible
     assert view.lines["Best of two"].glyph.line_color == "#123456"
     assert "Best of two" in said(view.readouts)
+
+
+def test_the_script_has_a_users_own_bound_where_a_module_has_it():
+    bounds = {"Best of two": BestOfTwo, "Hockey-stick": HockeyStickBound, "Nameless": lambda m: KiferBound(m)}
+    state, scope = BoundsState(bounds={**bounds, LOWER_BOUND: BOUNDS[LOWER_BOUND]}, l2_reg=1.2), {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(state.script(), scope)
+    assert scope["BestOfTwo"] is BestOfTwo
+    names = ["Best of two", "Hockey-stick", LOWER_BOUND]
+    pd.testing.assert_frame_equal(scope["curves"], state.curves(names))
+    pd.testing.assert_frame_equal(scope["summary"], state.summary(names))
+    assert "# 'Nameless': left out" in state.script()

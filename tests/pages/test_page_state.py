@@ -197,16 +197,17 @@ def test_imports_are_from_where_a_name_is_exported():
 def test_script_of_the_bounds_page(parameters):
     state = BoundsState(**parameters)
     scope, printed = run(state.script())
-    curves, summary = state.curves(), state.summary()
-    np.testing.assert_array_equal(scope["epsilon"], curves["epsilon"])
-    for name, curve in scope["curves"].items():
-        np.testing.assert_array_equal(curve, curves[name])
-    assert set(scope["curves"]) == set(summary.index[summary["refusal"] == ""])
-    for name, row in summary.iterrows():
-        shown = next(line for line in printed.splitlines() if line.startswith(f"{name}: "))
-        assert row["refusal"] in shown
-        if not row["refusal"]:
-            assert float(shown.split()[-5]) == pytest.approx(row["epsilon"], abs=1e-5 * state.epsilon_max + 1e-9)
+    summary = state.summary()
+    pd.testing.assert_frame_equal(scope["curves"], state.curves())
+    pd.testing.assert_frame_equal(scope["summary"], summary)
+    applicable, refused = state.applicable()
+    assert set(scope["curves"].dropna(axis=1)) == {"epsilon", *applicable}
+    for name in summary.index:
+        shown = next(line for line in printed.splitlines() if line.startswith(name)).removeprefix(name)
+        assert refused.get(name, "") in shown
+        if name in applicable:
+            exact = float(applicable[name].epsilon(state.delta))
+            assert float(shown.split()[0]) == pytest.approx(exact, abs=1e-5 * state.epsilon_max + 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,8 @@ def test_a_link_restores_the_page(explorer):
     page = explorer.page
     explorer.slider("λ").focus()
     page.keyboard.press("ArrowRight")
-    page.get_by_text("ε upright").click()
-    explorer.until(lambda: "epsilon_upright=1" in page.url and "l2_reg" in page.url)
+    page.get_by_text("ε on the y-axis").click()
+    explorer.until(lambda: "epsilon_on_y_axis=1" in page.url and "l2_reg" in page.url)
     shown = explorer.field("λ"), page.url
     explorer.open("Fit", epsilon=2.0, seed=7)
     explorer.until(lambda: explorer.field("ε") == 2)

@@ -1,4 +1,4 @@
-"""The Bounds page: delta against epsilon under every analysis, and how far each is from the lower bound."""
+"""The Bounds page: delta over epsilon by every bound, and how far each bound is from the Gaussian lower bound."""
 
 from functools import partial
 
@@ -11,21 +11,22 @@ from explorer.interface.controls import alert, log_slider, switch
 from explorer.interface.page import PageView, hidden
 from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
-from explorer.pages.bounds.state import LOWER_BOUND, LOWER_BOUNDS, BoundsState
+from explorer.pages.bounds.computation import HOCKEY_STICK, LOWER_BOUND, LOWER_BOUNDS, columns_and_rows
+from explorer.pages.bounds.state import BoundsState
 from explorer.vocabulary import style
 
 INTRODUCTION = r"""
-A model is trained on private records. To hide any one of them, **objective perturbation** adds a random slope b to what
-training minimises, and then solves it exactly. How private is that? Each curve is one proof: at a given ε it promises a
-failure probability of at most δ. **Lower is a better proof**; none can go below the Gaussian lower bound, nor below the
-attained one, a loss that leaks this much.
+A model is trained on private records. To hide any one of them, **objective perturbation** adds a random linear term b
+to the training objective and minimises the sum exactly. How private is that? Each curve is a bound: for every ε it
+guarantees a failure probability of at most δ. **Lower is better**, but no guarantee can lie below the two lower bounds:
+the Gaussian one is what a linear loss leaks, the attained one what the worst loss known leaks.
 
 $$\hat\theta = \arg\min_\theta \sum_{i} \ell(\theta; z_i) + \frac{\lambda}{2}\lVert\theta\rVert^2 + b^\top\theta,
 \qquad b \sim \mathcal{N}(0, \sigma^2 I)$$
 """
 
-FLOOR = -12.0  # log10 delta at the foot of the plot, unless delta itself is near it
-DEEPEST = 20 * FLOOR  # a browser takes seconds for a line that ends ten thousand heights below its plot
+LOWEST = -12.0  # log10 delta where the axis ends, unless the chosen delta is near it
+DEEPEST = 20 * LOWEST  # no curve is drawn below: a browser takes seconds for a line that ends far outside its plot
 
 
 class BoundsView(PageView):
@@ -38,7 +39,7 @@ class BoundsView(PageView):
     """
 
     state_type = BoundsState
-    question = "How private is it? One algorithm, seven proofs, and the floor under all of them."
+    question = "How private is objective perturbation? Five upper bounds on δ, and two lower bounds."
     introduction = INTRODUCTION
 
     def __init__(self, state=None, *, styles=None, **params):
@@ -47,36 +48,28 @@ class BoundsView(PageView):
         self.source = ColumnDataSource({name: [] for name in ("epsilon", *self.state.bounds)}, name="bounds_curves")
         plot = curve_figure(
             name="bounds",
-            title="Promised failure probability (lower is better)",
+            title="",
             x_label="ε",
             y_label="log₁₀ δ",
             x_range=Range1d(0, 1),
-            y_range=Range1d(FLOOR, 0.2),
+            y_range=Range1d(LOWEST, 0.2),
         )
-        tooltips = [("ε", "@epsilon{0.000}"), ("log₁₀ δ", "@{%s}{0.00}")]
-        self.lines = {
-            name: add_curve(
-                plot,
-                self.source,
-                "epsilon",
-                name,
-                [(a, b.replace("%s", name)) for a, b in tooltips],
-                own_style=own_style,
-            )
-            for name, own_style in self.styles.items()
-        }
+        self.lines = {}
+        for name, own_style in self.styles.items():
+            tooltips = [("ε", "@epsilon{0.000}"), ("log₁₀ δ", f"@{{{name}}}{{0.00}}")]
+            self.lines[name] = add_curve(plot, self.source, "epsilon", name, tooltips, own_style=own_style)
         self.delta_mark, self.epsilon_mark = (add_mark(plot, dimension) for dimension in ("width", "height"))
         plot.legend.click_policy = "hide"
         super().__init__(plot, **params)
         self.notes = alert(name="bounds_notes")
         self.next_tick, self.slow = NextTick(), LatestOnly()
-        self.state.param.watch(self._turn, ["epsilon", "delta", "epsilon_max", "epsilon_upright"])
+        self.state.param.watch(self._set_axes, ["epsilon", "delta", "epsilon_max", "epsilon_on_y_axis"])
         self.state.param.watch(self._draw, self.state.shared())
-        self._turn()
+        self._set_axes()
         self._draw()
 
     def _draw(self, *moves):
-        """The curves that follow the hand at once, what is read from them next, and the other curves as they come."""
+        """Draw the fast curves at once, their readouts in the next tick, and the slow curves when they are computed."""
         state = self.state
         fast, slow = (state.names(slow=slow) for slow in (False, True))
         curves = state.columns(fast)
@@ -86,7 +79,7 @@ class BoundsView(PageView):
             self._show_curves(curves | columns)
             self._show_readouts(state.rows(fast) | rows)
 
-        work = partial(state.copy().answers, ("columns", slow), ("rows", slow))
+        work = partial(columns_and_rows, state.mechanism, **state.position(), bounds=state.chosen(slow))
         if slow and self.slow.request(work, complete):
             return
         self._show_curves(curves)
@@ -96,13 +89,13 @@ class BoundsView(PageView):
             self._show_readouts(state.rows(fast))
 
     def _show_curves(self, curves):
-        """Draw what there is; the others are still being computed."""
+        """Draw these curves; the others are still being computed."""
         state = self.state
         axis = state.axis()
         nothing = np.full(len(axis), np.nan)
         drawn = {name: np.maximum(curves.get(name, nothing), DEEPEST) for name in state.bounds}
         self.source.data = {"epsilon": axis, **drawn}
-        _, refused = state.proofs(list(curves))
+        _, refused = state.applicable(list(curves))
         for name, line in self.lines.items():
             line.visible = name not in refused
         notes = " ".join(hidden(refused))
@@ -110,25 +103,23 @@ class BoundsView(PageView):
         redraw(self.pane)
 
     def _show_readouts(self, rows):
-        """Say what there is; the bounds that are not in `rows` are still being computed."""
+        """Show these rows of the summary; the bounds that are not among them are still being computed."""
         state = self.state
         self.readouts.show(_headline(rows, state) + _split(state), _cards(rows, state, self.styles))
 
-    def _turn(self, *_):
-        """Put epsilon on one axis and log10 delta on the other."""
-        state, plot, upright = self.state, self.plot, self.state.epsilon_upright
+    def _set_axes(self, *_):
+        """Put epsilon on one axis and log10 delta on the other, and mark where the bounds are read."""
+        state, plot, on_y = self.state, self.plot, self.state.epsilon_on_y_axis
         for name, line in self.lines.items():
-            line.glyph.update(x=name if upright else "epsilon", y="epsilon" if upright else name)
-        epsilon, delta = (plot.y_range, plot.x_range) if upright else (plot.x_range, plot.y_range)
+            line.glyph.update(x=name if on_y else "epsilon", y="epsilon" if on_y else name)
+        epsilon, delta = (plot.y_range, plot.x_range) if on_y else (plot.x_range, plot.y_range)
         epsilon.update(start=0, end=state.epsilon_max)
-        delta.update(start=min(FLOOR, np.log10(state.delta) - 1), end=0.2)
-        across, up = self.epsilon_mark, self.delta_mark
-        across.update(dimension="width" if upright else "height", location=state.epsilon)
-        up.update(dimension="height" if upright else "width", location=np.log10(state.delta))
-        plot.xaxis.axis_label, plot.yaxis.axis_label = ("log₁₀ δ", "ε") if upright else ("ε", "log₁₀ δ")
-        plot.title.text = (
-            "Promised ε (lower is better)" if upright else "Promised failure probability (lower is better)"
-        )
+        delta.update(start=min(LOWEST, np.log10(state.delta) - 1), end=0.2)
+        self.epsilon_mark.update(dimension="width" if on_y else "height", location=state.epsilon)
+        self.delta_mark.update(dimension="height" if on_y else "width", location=np.log10(state.delta))
+        plot.xaxis.axis_label, plot.yaxis.axis_label = ("log₁₀ δ", "ε") if on_y else ("ε", "log₁₀ δ")
+        what = "ε at each failure probability δ" if on_y else "Failure probability δ at each ε"
+        plot.title.text = f"{what} (lower is better)"
 
     def __panel__(self):
         state = self.state
@@ -136,7 +127,7 @@ class BoundsView(PageView):
             label="Fit the axis",
             variant="outlined",
             size="small",
-            description="Fit the axis: choose its end so that every curve crosses your δ.",
+            description="End the ε axis where every curve has crossed your δ; no effect on privacy.",
             on_click=lambda _: state.fit_axis(),
         )
         controls = pmui.Column(
@@ -145,7 +136,7 @@ class BoundsView(PageView):
             switch(state, "monotone_loss"),
             pmui.Divider(sizing_mode="stretch_width"),
             *(log_slider(state, name) for name in ("delta", "epsilon", "epsilon_max")),
-            pmui.Row(fit_axis, switch(state, "epsilon_upright")),
+            pmui.Row(fit_axis, switch(state, "epsilon_on_y_axis")),
             sizing_mode="stretch_width",
         )
         return self.arrange(controls, self.notes)
@@ -158,21 +149,20 @@ def _headline(rows, state):
     if lowest > 0:
         ratio = rounded(epsilons[best] / lowest, up=True)
         gap = f", <b>{ratio} ×</b> the Gaussian lower bound {rounded(lowest, up=False)}"
-    return (
-        f"At δ = {state.delta:g} the best proof here, {best}, gives <b>ε = {rounded(epsilons[best], up=True)}</b>{gap}."
-    )
+    value = rounded(epsilons[best], up=True)
+    return f"At δ = {state.delta:g} the best bound, {best}, guarantees <b>ε = {value}</b>{gap}."
 
 
 def _split(state):
-    """The paper's epsilon in its three parts, a sentence."""
-    parts = state.split().get("Hockey-stick")
+    """The hockey-stick bound's epsilon in its three parts, a sentence."""
+    parts = state.split().get(HOCKEY_STICK)
     if parts is None:
         return ""
-    whole = rounded(sum(parts.values()), up=True)
+    whole, noise = rounded(sum(parts.values()), up=True), f"{parts['noise']:.3g}".replace("-", "−")
     return (
-        f" <span class='detail'>The hockey-stick ε = {whole} is {parts['jacobian']:.3g} for "
-        f"the loss's curvature, −log(1 − β/λ), + {parts['shift']:.3g} for the noise's shift, L²/2σ², "
-        f"{'+' if parts['noise'] >= 0 else '−'} {abs(parts['noise']):.3g} for its spread at this δ.</span>"
+        f" <span class='detail'>The hockey-stick bound’s ε = {whole} is the sum of {parts['jacobian']:.3g} for the "
+        f"curvature, −log(1 − β/λ), {parts['shift']:.3g} for the noise’s shift, L²/2σ², and {noise} for its "
+        "spread at this δ.</span>"
     )
 
 
