@@ -1,14 +1,16 @@
-"""What the course's notebooks are made into: stored runs, copies to work in, and slides.
+"""What the course's notebooks are made into: stored runs, copies to work in, slides, and pages of the documentation.
 
     python notebooks/course.py execute      runs notebooks and stores them as the tests ask for
     python notebooks/course.py exercises    copies without solutions and outputs, for students
     python notebooks/course.py slides       slides for the lecturer, which need no network
+    python notebooks/course.py pages        Markdown with what the notebooks store; docs/conf.py makes pages of it
 
 Cells say by their tags what they are: `setup` loads the notebook extension and `view` shows a page of the explorer;
 `solution` answers an exercise, and `check` after it asserts that the answer is right.
 """
 
 import argparse
+import hashlib
 import re
 import shutil
 from copy import deepcopy
@@ -34,6 +36,15 @@ def _picture(view):
         _asyncio.run(getattr(page, press)())
     sections = getattr(page, "pictures", {})
     figures = [picture.plot for picture in sections[view.state.section]] if sections else page.plots
+    _arrange(figures)
+    script, divisions = _components(figures)
+    return _HTML("<div style='display: flex; flex-wrap: wrap'>" + "".join(divisions) + "</div>" + script)
+
+await _asyncio.to_thread(_picture, view)
+"""
+# For a slide of 1280 x 720 pixels: one figure, or rows of two.
+ON_A_SLIDE = """
+def _arrange(figures):
     alone, rows = len(figures) == 1, (len(figures) + 1) // 2
     for figure in figures:
         figure.update(width=1230 if alone else 615, height=min(400, 640 // rows), sizing_mode="fixed", margin=0)
@@ -41,10 +52,16 @@ def _picture(view):
         for legend in [legend for legend in figure.legend if legend in figure.center]:  # off the curves
             legend.update(ncols=1 if alone else 2, margin=0, padding=4)
             figure.add_layout(legend, "right" if alone else "below")
-    script, divisions = _components(figures)
-    return _HTML("<div style='display: flex; flex-wrap: wrap'>" + "".join(divisions) + "</div>" + script)
-
-await _asyncio.to_thread(_picture, view)
+"""
+# For a page of any width: one figure below the other.
+ON_A_PAGE = """
+def _arrange(figures):
+    for figure in figures:
+        figure.update(height=380, sizing_mode="stretch_width", margin=0)
+        figure.toolbar.active_scroll = None
+        for legend in [legend for legend in figure.legend if legend in figure.center]:
+            legend.update(ncols=2, margin=0, padding=4)
+            figure.add_layout(legend, "below")
 """
 
 
@@ -121,12 +138,12 @@ def exercises(names=(), output=BUILD / "exercises"):
         print(target)
 
 
-def with_pictures(notebook):
-    """A copy that makes pictures of its views, which stand on slides in the views' place."""
+def with_pictures(notebook, arrange):
+    """A copy that makes pictures of its views, which stand in the views' place; `arrange` is ON_A_SLIDE or ON_A_PAGE."""
     copy = deepcopy(notebook)
     for cell in copy.cells:
         if "view" in tags(cell):
-            cell.source = cell.source.removesuffix("view") + PICTURE
+            cell.source = cell.source.removesuffix("view") + arrange + PICTURE
     return copy
 
 
@@ -135,7 +152,7 @@ def slides_of(notebook, title):
     from nbconvert import SlidesExporter
     from traitlets.config import Config
 
-    executed = with_pictures(notebook)
+    executed = with_pictures(notebook, ON_A_SLIDE)
     run(executed)
     for shown, stored in zip(executed.cells, notebook.cells, strict=True):
         shown.source = stored.source
@@ -187,18 +204,81 @@ def slides(names=(), output=BUILD / "slides"):
         print(target)
 
 
+def pages(names=(), output=BUILD / "pages", *, pictures=False):
+    """Write one Markdown file for each notebook to the folder `output`, as MyST reads it.
+
+    Outputs are those that are stored in the notebook; with `pictures` it is executed, and its views are drawn. What was
+    executed is kept in build/executed for as long as neither the notebook nor the package changes.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    for path in notebooks(names):
+        notebook = nbformat.read(path, as_version=4)
+        shown = _executed(path, notebook) if pictures else notebook
+        text = "\n\n".join(part for cell in shown.cells for part in _page_parts(cell)) + "\n"
+        target = output / f"{path.stem}.md"
+        if not target.exists() or target.read_text(encoding="utf-8") != text:  # Sphinx reads again what is newer
+            target.write_text(text, encoding="utf-8")
+
+
+def _executed(path, notebook):
+    """The notebook with pictures of its views, from the folder of those executed before if it is there."""
+    digest = hashlib.sha256(path.read_bytes() + Path(__file__).read_bytes())
+    for source in sorted((HERE.parent / "explorer").rglob("*.py")):
+        digest.update(source.read_bytes())
+    kept = BUILD / "executed" / f"{path.stem}-{digest.hexdigest()[:16]}.ipynb"
+    if not kept.exists():
+        print(f"executing {path.name}")
+        executed = with_pictures(notebook, ON_A_PAGE)
+        run(executed)
+        for shown, stored in zip(executed.cells, notebook.cells, strict=True):
+            shown.source = stored.source
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        for older in kept.parent.glob(f"{path.stem}-*.ipynb"):
+            older.unlink()
+        nbformat.write(executed, kept)
+    return nbformat.read(kept, as_version=4)
+
+
+def _page_parts(cell):
+    """Pieces of Markdown, between blank lines; solutions are folded."""
+    fold = "solution" in tags(cell)
+    if fold:
+        yield _raw("<details><summary>A solution</summary>")
+    if cell.cell_type == "markdown":
+        yield cell.source
+    elif cell.cell_type == "code":
+        yield f"```python\n{cell.source}\n```"
+        yield from filter(None, map(_output, cell.outputs))
+    if fold:
+        yield _raw("</details>")
+
+
+def _output(output):
+    if output.output_type == "stream":
+        return f"```text\n{output.text.rstrip()}\n```"
+    data = output.get("data", {})
+    if html := data.get("text/html"):
+        script = '<script src="../_static/bokeh.min.js"></script>' if "data-root-id" in html else ""
+        return _raw(f'<div class="picture">{script}{html}</div>')
+    return f"```text\n{data['text/plain']}\n```" if "text/plain" in data else None
+
+
+def _raw(html):
+    return f"``````{{raw}} html\n{html}\n``````"
+
+
 def main(arguments=None):
     """The command line; see the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("execute", "exercises", "slides"))
+    parser.add_argument("command", choices=("execute", "exercises", "slides", "pages"))
     parser.add_argument("names", nargs="*", help="beginnings of file names, such as 01 02; without them, all")
-    parser.add_argument("--output", type=Path, help="folder for exercises or slides, instead of one in build/")
+    parser.add_argument("--output", type=Path, help="folder for exercises, slides or pages, instead of one in build/")
     options = parser.parse_args(arguments)
     if options.command == "execute":
         if options.output:
             parser.error("execute stores notebooks where they are: it takes no --output")
         return execute(options.names)
-    make = {"exercises": exercises, "slides": slides}[options.command]
+    make = {"exercises": exercises, "slides": slides, "pages": pages}[options.command]
     return make(options.names, **({"output": options.output} if options.output else {}))
 
 
