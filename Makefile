@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TESTS ?= tests notebooks
 
-.PHONY: app host lab test tests test-lowest nightly lint notebooks exercises slides study report screenshots bench clean
+.PHONY: app host lab docs test tests test-lowest nightly lint notebooks exercises slides study report screenshots bench clean
 
 app: $(VENV)/app
 	$(BIN)/python -m explorer
@@ -17,8 +17,13 @@ host: $(VENV)/app
 lab: $(VENV)/lab
 	$(BIN)/jupyter lab notebooks
 
-# Unit and property tests, the notebooks (by nbval), the browser test, and the examples in docstrings; a file of tests on
-# each core at a time.
+# The documentation in build/docs, with the course's pictures, which the first time takes minutes; it needs no network to
+# build or to read. Warnings are errors.
+docs: $(VENV)/docs
+	$(BIN)/python -m sphinx -W --keep-going -b html -t pictures docs build/docs
+
+# Unit and property tests, the notebooks (by nbval), the browser test, the documentation built without its pictures, and
+# the examples in docstrings; a file of tests on each core at a time.
 test: lint tests
 	$(BIN)/python -m pytest -q --doctest-modules explorer/accounting explorer/learning
 
@@ -85,6 +90,6 @@ $(VENV)/app: $(VENV)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
-$(VENV)/lab $(VENV)/notebooks $(VENV)/test $(VENV)/bench: $(VENV)/%: $(VENV)/python pyproject.toml
+$(VENV)/lab $(VENV)/notebooks $(VENV)/docs $(VENV)/test $(VENV)/bench: $(VENV)/%: $(VENV)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
 	touch $@

@@ -12,6 +12,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "notebooks")]
 
 import course
 import docstrings
+import figures
 
 project = "Objective perturbation explorer"
 copyright = "the authors of the objective perturbation explorer"
@@ -80,6 +81,7 @@ def copy_scripts(app, exception):
 
 def setup(app):
     """Sphinx calls this when it starts."""
+    app.add_directive("diagram", figures.Diagram)
     app.connect("builder-inited", write_course)
     app.connect("build-finished", copy_scripts)
     app.connect("autodoc-skip-member", skip_metadata_routing)
