@@ -31,7 +31,14 @@ def converted(lines):
             literal = None
         if text.startswith(">>>"):
             in_doctest = True
-        if literal is None and not in_doctest and previous_blank and number and indent >= base + 4 and _stands_alone(result):
+        if (
+            literal is None
+            and not in_doctest
+            and previous_blank
+            and number
+            and indent >= base + 4
+            and _stands_alone(result)
+        ):
             literal = indent
             result += [" " * base + ".. code-block:: text", ""]
         if literal is not None or in_doctest or _SECTION.fullmatch(text):

@@ -47,7 +47,9 @@ def site(tmp_path_factory):
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", DOCS, output]
     built = subprocess.run(command, capture_output=True, text=True, cwd=DOCS.parent)
     assert built.returncode == 0, built.stderr
-    return {path: Page(path.read_text(encoding="utf-8")) for path in output.rglob("*.html") if "_static" not in path.parts}
+    return {
+        path: Page(path.read_text(encoding="utf-8")) for path in output.rglob("*.html") if "_static" not in path.parts
+    }
 
 
 def test_there_is_a_page_for_each_source_and_each_notebook(site):
@@ -122,7 +124,17 @@ def test_code_runs_as_it_stands(path, monkeypatch, tmp_path):
 
 def test_docstrings_show_what_they_say():
     """Bars, stars and underscores are no markup; an indented paragraph keeps its lines; doctests stay as they are."""
-    plain = ["|x| of `coef_` times 2 * y_", "", "    a formula |x|", "    in two lines", "", "and on", "", ">>> a * b_", "3"]
+    plain = [
+        "|x| of `coef_` times 2 * y_",
+        "",
+        "    a formula |x|",
+        "    in two lines",
+        "",
+        "and on",
+        "",
+        ">>> a * b_",
+        "3",
+    ]
     assert docstrings.converted(plain) == [
         r"\|x\| of `coef_` times 2 \* y\_",
         "",
