@@ -7,6 +7,7 @@ import pytest
 from explorer.pages.bounds.state import BoundsState
 from explorer.pages.composition import state as composition
 from explorer.pages.composition.state import CompositionState
+from explorer.pages.renyi.state import RenyiState
 from explorer.pages.solvers.computation import run_growth, run_race
 from explorer.pages.solvers.state import SolversState
 from explorer.pages.state import Answer
@@ -14,6 +15,7 @@ from explorer.pages.state import Answer
 # Parameters with which a page computes in milliseconds, and what it computes, by the name of the Answer.
 COMPUTED = {
     BoundsState: ({}, {}),
+    RenyiState: ({}, {}),
     SolversState: (
         {"n_records": 64, "dimension": 2, "max_passes": 10, "sag": False, "svrg": False},
         {

@@ -295,16 +295,20 @@ def test_script_of_the_fit_page_reads_an_upload_from_where_the_visitor_has_it(tm
 def test_script_of_the_renyi_page(parameters):
     state = RenyiState(**parameters)
     scope, printed = run(state.script())
-    curves, summary = state.curves(), state.summary()
-    np.testing.assert_array_equal(scope["alpha"], curves["alpha"])
-    for name, curve in scope["curves"].items():
-        np.testing.assert_array_equal(curve, curves[name])
-    assert set(scope["curves"]) == set(summary.index[summary["refusal"] == ""])
-    for name, epsilon in summary["epsilon"].dropna().items():
-        assert f"{name}: epsilon = {epsilon:.6g} at alpha = {state.alpha}" in printed
-    assert ("growth" in scope) == state.show_dp_sgd
+    pd.testing.assert_frame_equal(scope["curves"], state.curves())
+    pd.testing.assert_frame_equal(scope["summary"], state.summary())
+    known, refused = state.divergences()
+    assert set(scope["curves"].dropna(axis=1)) == {"alpha", *known}
+    assert set(known) | set(refused) == set(state.names)
+    for name in state.names:
+        shown = next(line for line in printed.splitlines() if line.startswith(f"{name} ")).removeprefix(name)
+        assert refused.get(name, "") in shown
+        if name in known:
+            assert float(shown.split()[0]) == pytest.approx(float(known[name](state.alpha)), abs=1e-6)
+    assert ("steepest" in scope) == state.show_dp_sgd
     if state.show_dp_sgd:
-        assert (scope["order"], scope["growth"]) == (state.leap().order, state.leap().growth)
+        assert scope["steepest"] == state.steepest()
+        assert str(state.steepest()) in printed
 
 
 @pytest.mark.parametrize("parameters", [{}, {"l2_reg": 0.5}, {"noise_std": 0.5, "l2_reg": 1.5, "epsilon": 3.0}])

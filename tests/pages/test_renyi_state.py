@@ -1,4 +1,4 @@
-"""The Rényi page's numbers, without a page: the accountants', presets, a forbidden combination and DP-SGD's leap."""
+"""The Rényi page's numbers, without a page: the accountants', presets, a forbidden combination, DP-SGD."""
 
 import asyncio
 
@@ -7,7 +7,8 @@ import pytest
 
 from explorer.accounting import RefinedBound, RenyiBound, poisson_subsampled_gaussian_rdp
 from explorer.accounting.bounds.renyi import linearised_rdp
-from explorer.pages.renyi.state import DP_SGD, NAMES, NORMAL, POINTS, PRESETS, PROOFS, RenyiState
+from explorer.pages.renyi.computation import DP_SGD, NAMES, NORMAL, POINTS, UPPER_BOUNDS, linearised_end
+from explorer.pages.renyi.state import PRESETS, RenyiState
 from explorer.pages.renyi.view import RenyiView
 from tests.interface.words import said
 
@@ -29,7 +30,7 @@ def test_curves_are_the_accountants():
     np.testing.assert_array_equal(
         table["Linearised"], linearised_rdp(alpha, sensitivity_ratio=s, curvature_ratio=kappa)
     )
-    assert state.linearised_end == 9
+    assert linearised_end(state.mechanism) == 9
     np.testing.assert_array_equal(np.isinf(table["Linearised"]), alpha >= 9)
     step = poisson_subsampled_gaussian_rdp(alpha, noise_multiplier=1.0, sampling_rate=0.1)
     np.testing.assert_array_equal(table[DP_SGD], 7 * step)
@@ -44,12 +45,12 @@ def test_preset_sets_every_parameter_of_its_caption(name):
     assert (state.lipschitz, state.smoothness) == (1, 0.25)
     curves = state.curves()
     assert np.isfinite(curves[list(state.names)].drop(columns="Linearised")).all(axis=None)
-    proofs = curves[list(PROOFS)]
-    assert (proofs.ge(curves[NORMAL] * (1 - 1e-12), axis=0)).all(axis=None)
+    bounds = curves[list(UPPER_BOUNDS)]
+    assert (bounds.ge(curves[NORMAL] * (1 - 1e-12), axis=0)).all(axis=None)
     if state.show_dp_sgd:
         assert state.steps * state.sampling_rate**2 == pytest.approx(1)
         assert state.noise_multiplier == pytest.approx(state.sampling_rate * state.noise_std)
-        assert 1 < state.leap().order < state.alpha_max  # the panel shows the leap
+        assert 1 < state.steepest().order < state.alpha_max  # the panel shows where it grows fastest
 
 
 def test_summary_reads_the_curves():
@@ -62,7 +63,7 @@ def test_summary_reads_the_curves():
     assert DP_SGD not in RenyiState(show_dp_sgd=False).summary().index
 
 
-def test_forbidden_combination_hides_two_proofs_and_says_why():
+def test_forbidden_combination_hides_two_bounds_and_says_why():
     state = RenyiState(l2_reg=0.25, smoothness=0.25)
     summary, curves = state.summary(), state.curves()
     for name in ("Objective perturbation", "Linearised"):
@@ -81,14 +82,14 @@ def test_forbidden_combination_hides_two_proofs_and_says_why():
 @pytest.mark.parametrize("side", [0, 1])
 def test_every_corner_of_the_sliders_has_numbers(name, side):
     state = RenyiState(**{name: RenyiState.param[name].bounds[side]})
-    granted, _ = state.divergences()
-    curves, summary = state.curves()[list(granted)], state.summary().loc[list(granted)]
+    known, _ = state.divergences()
+    curves, summary = state.curves()[list(known)], state.summary().loc[list(known)]
     assert (curves > 0).all(axis=None)
     assert (summary["epsilon"] > 0).all()
-    finite = [curve for curve in granted if curve != "Linearised"]
+    finite = [curve for curve in known if curve != "Linearised"]
     assert np.isfinite(curves[finite]).all(axis=None)
-    leap = state.leap()
-    assert np.isnan(leap.order) if state.sampling_rate == 1 else leap.growth > 1
+    steepest = state.steepest()
+    assert np.isnan(steepest.order) if state.sampling_rate == 1 else steepest.growth > 1
     view = RenyiView(state)
     assert 0 < view.plot.y_range.start < view.plot.y_range.end < np.inf
 
@@ -100,18 +101,18 @@ def test_values_outside_the_sliders_are_refused(name):
             RenyiState(**{name: bad})
 
 
-def test_the_leap_lies_on_the_curve_and_is_its_steepest_point():
+def test_the_point_marked_lies_on_the_curve_where_it_is_steepest():
     state = RenyiState(noise_multiplier=2.0, sampling_rate=0.05, steps=10)
-    leap, log_alpha = state.leap(), np.linspace(0, np.log(200), 4001)
+    steepest, log_alpha = state.steepest(), np.linspace(0, np.log(200), 4001)
     slope = np.diff(np.log(RenyiBound(state.dp_sgd).rdp(np.exp(log_alpha)))) / np.diff(log_alpha)
-    assert leap.growth == pytest.approx(slope.max(), rel=1e-4)
-    assert np.log(leap.order) == pytest.approx(log_alpha[slope.argmax()], abs=0.01)
-    assert leap.epsilon == RenyiBound(state.dp_sgd).rdp(leap.order)
+    assert steepest.growth == pytest.approx(slope.max(), rel=1e-4)
+    assert np.log(steepest.order) == pytest.approx(log_alpha[slope.argmax()], abs=0.01)
+    assert steepest.epsilon == RenyiBound(state.dp_sgd).rdp(steepest.order)
     view = RenyiView(state)
-    assert (view.leap_source.data["alpha"], view.leap_source.data["epsilon"]) == ([leap.order], [leap.epsilon])
+    assert view.steepest_source.data == {"alpha": [steepest.order], "epsilon": [steepest.epsilon]}
     state.sampling_rate = 1.0
-    assert view.leap_source.data["alpha"] == []
-    assert not view.leap_mark.visible
+    assert view.steepest_source.data["alpha"] == []
+    assert not view.steepest_mark.visible
     assert "nothing is sampled" in said(view.readouts)
 
 
@@ -126,7 +127,7 @@ def test_dp_sgd_is_never_drawn_beside_other_parameters():
         for steps in (200, 100, 300):  # there and back: the known curve was forgotten
             view.state.steps = steps
             assert np.isnan(view.source.data[DP_SGD]).all()
-            assert view.leap_source.data["alpha"] == []
+            assert view.steepest_source.data["alpha"] == []
         await asyncio.sleep(0)
         view.state.alpha = 20.0
         for _ in range(200):

@@ -46,8 +46,10 @@ def test_renyi_page_draws_and_reads_its_state(explorer):
     expected = state.curves()
     for name in ("Normal", "Refined", "DP-SGD"):
         explorer.until(lambda n=name: np.allclose(explorer.data("renyi_curves", n), expected[n], rtol=1e-12))
-    explorer.until(lambda: np.allclose(explorer.data("renyi_leap", "epsilon"), [state.leap().epsilon], rtol=1e-12))
-    page.get_by_text(f"At α = {state.alpha:g} the best proof here").wait_for()
+    explorer.until(
+        lambda: np.allclose(explorer.data("renyi_steepest", "epsilon"), [state.steepest().epsilon], rtol=1e-12)
+    )
+    page.get_by_text(f"At α = {state.alpha:g} the best bound").wait_for()
 
 
 def test_composition_follows_the_slider_when_it_is_computed(explorer):

@@ -1,4 +1,4 @@
-"""The Rényi page: epsilon against the order alpha, of every proof, beside DP-SGD and where that leaps."""
+"""The Rényi page: epsilon over the order alpha by each bound and of DP-SGD, and where DP-SGD's grows fastest."""
 
 from functools import partial
 
@@ -12,14 +12,26 @@ from explorer.interface.legend import name_only
 from explorer.interface.page import PageView, hidden
 from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, rounded
-from explorer.pages.renyi.state import DP_SGD, NAMES, NORMAL, PROOFS, RenyiState
+from explorer.pages.renyi.computation import (
+    DP_SGD,
+    HALF_NORMAL,
+    LINEARISED,
+    NAMES,
+    NORMAL,
+    PERTURBATION,
+    REFINED,
+    UPPER_BOUNDS,
+    compute_dp_sgd,
+    linearised_end,
+)
+from explorer.pages.renyi.state import RenyiState
 from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 How much can one record change what training releases? A **Rényi divergence** answers with a number ε for every order α:
-at α = 1 it is the average evidence of an outcome, and the larger α, the more the rare, most telling outcomes count.
-**Lower is more private.** The ε of several releases simply add up, which is why this scale is used. The normal curve is
-what Gaussian noise costs alone; no proof of objective perturbation can go below it.
+at α = 1 it is the average privacy loss; the larger α, the more do rare outcomes with a large privacy loss count.
+**Lower is more private.** The ε of several releases add up, which is why this scale is used. The normal curve is what
+Gaussian noise costs a linear loss; no bound on objective perturbation can lie below it.
 
 $$\varepsilon(\alpha) = -\log\left(1 - \frac{\beta}{\lambda}\right) + \frac{s^2}{2} +
 \frac{1}{\alpha - 1} \log \mathbb{E} \left[e^{(\alpha - 1) |X|}\right],
@@ -29,20 +41,20 @@ This is the paper’s theorem for objective perturbation: a term for the loss’
 """
 
 PRESET_NOTE = (
-    "The panels of Redberg, Koskela and Wang (2023). What their captions leave out is our choice: L = 1 and β = 1/4, "
-    "logistic loss on rows of norm 1, and beside DP-SGD λ = 10 and T = 1/p² steps."
+    "The panels of Redberg, Koskela and Wang (2023). Where a caption gives no value, ours are L = 1 and β = 1/4 "
+    "(logistic loss on rows of norm 1), and beside DP-SGD λ = 10 and T = 1/p² steps."
 )
 
-LEAP = "DP-SGD grows fastest"
-LEGEND_ROOM = 0.5  # above the curves, which leave no corner empty; as a part of their height
+STEEPEST = f"{DP_SGD} grows fastest"
+LEGEND_PART = 0.5  # height kept for the legend above the curves, which leave no corner empty; as a part of theirs
 
 DETAILS = {
-    NORMAL: "Gaussian noise alone: no proof is below",
-    "Half-normal": "the theorem without its curvature term",
-    "Objective perturbation": "the paper’s theorem",
-    "Refined": "each direction on its own; any λ > 0",
-    "Linearised": "the paper’s linearised bound",
-    DP_SGD: "all steps together",
+    NORMAL: "Gaussian noise alone: a lower bound",
+    HALF_NORMAL: "the theorem without its curvature term",
+    PERTURBATION: "the paper’s theorem",
+    REFINED: "adding and removing bounded separately; any λ > 0",
+    LINEARISED: "the paper’s linearised bound",
+    DP_SGD: "all T steps together",
 }
 
 
@@ -55,13 +67,13 @@ class RenyiView(PageView):
     """
 
     state_type = RenyiState
-    question = "What does each Rényi order say, and how does DP-SGD compare?"
+    question = "How large is the Rényi divergence at each order, and how does DP-SGD compare?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, **params):
         self.state = state or self.state_type()
         self.source = ColumnDataSource({name: [] for name in ("alpha", *NAMES)}, name="renyi_curves")
-        self.leap_source = ColumnDataSource({"alpha": [], "epsilon": []}, name="renyi_leap")
+        self.steepest_source = ColumnDataSource({"alpha": [], "epsilon": []}, name="renyi_steepest")
         plot = curve_figure(
             name="renyi",
             title="Rényi divergence (lower is better)",
@@ -72,17 +84,16 @@ class RenyiView(PageView):
             x_range=Range1d(1, 10),
             y_range=Range1d(1e-3, 1),
         )
-        tooltips = [("α", "@alpha{0.00}"), ("ε", "@{%s}{0.00e}")]
-        self.lines = {
-            name: add_curve(plot, self.source, "alpha", name, [(a, b.replace("%s", name)) for a, b in tooltips])
-            for name in NAMES
-        }
-        self.leap_mark = plot.scatter(
+        self.lines = {}
+        for name in NAMES:
+            tooltips = [("α", "@alpha{0.00}"), ("ε", f"@{{{name}}}{{0.00e}}")]
+            self.lines[name] = add_curve(plot, self.source, "alpha", name, tooltips)
+        self.steepest_mark = plot.scatter(
             "alpha",
             "epsilon",
-            source=self.leap_source,
-            name=LEAP,
-            legend_label=LEAP,
+            source=self.steepest_source,
+            name=STEEPEST,
+            legend_label=STEEPEST,
             size=16,
             color=style(DP_SGD).color,
         )
@@ -95,11 +106,14 @@ class RenyiView(PageView):
         self._draw()
 
     def _wanted(self):
-        """What DP-SGD's curve and its leap depend on."""
+        """All that DP-SGD's curve and its steepest point depend on."""
         return self.state.show_dp_sgd, self.state.dp_sgd, self.state.alpha_max
 
     def _draw(self, *_):
-        """DP-SGD, an integral at each order, follows a moment later when its own parameters have moved."""
+        """Draw all but DP-SGD at once, and DP-SGD, an integral at each order, when it is computed.
+
+        It is computed anew only where one of its own parameters has changed.
+        """
         wanted, state = self._wanted(), self.state
         if not state.show_dp_sgd:
             self.known = wanted, None, None
@@ -109,39 +123,44 @@ class RenyiView(PageView):
             return
         self.known = None, None, None
         self._show()
-        work = partial(state.copy().answers, ("curves", [DP_SGD]), ("leap",))
-        self.slow.request(work, lambda results: self._learn(wanted, results[0][DP_SGD].to_numpy(), results[1]))
+        work = partial(compute_dp_sgd, state.dp_sgd, alpha_max=state.alpha_max)
+        self.slow.request(work, lambda found: self._learn(wanted, *found))
 
-    def _learn(self, wanted, curve, leap):
+    def _learn(self, wanted, curve, steepest):
         if wanted == self._wanted():
-            self.known = wanted, curve, leap
+            self.known = wanted, curve, steepest
             self._show()
 
     def _show(self):
-        """Draw what there is."""
-        state, (key, sampled, leap) = self.state, self.known
-        curves, summary = state.curves([name for name in NAMES if name != DP_SGD]), state.summary()
-        if sampled is not None:
-            curves[DP_SGD] = sampled
-        drawn = curves.replace(np.inf, np.nan)  # a bound that is void ends
+        """Draw what is known."""
+        state, (_, curve, steepest) = self.state, self.known
+        curves, summary = state.curves(dp_sgd=False), state.summary()
+        if curve is not None:
+            curves[DP_SGD] = curve
+        drawn = curves.replace(np.inf, np.nan)  # the line of an infinite bound ends
         self.source.data = {name: drawn[name].to_numpy() for name in drawn}
-        marked = leap is not None and np.isfinite(leap.order)
-        self.leap_source.data = {"alpha": [leap.order], "epsilon": [leap.epsilon]} if marked else _nowhere()
+        marked = steepest is not None and np.isfinite(steepest.order)
+        points = ([steepest.order], [steepest.epsilon]) if marked else ([], [])
+        self.steepest_source.data = dict(zip(("alpha", "epsilon"), points, strict=True))
         refused = summary["refusal"][summary["refusal"] != ""]
         for name, line in self.lines.items():
             line.visible = name in state.names and name not in refused
-        self.leap_mark.visible = state.show_dp_sgd and state.sampling_rate < 1
-        name_only(self.plot, (*NAMES, LEAP) if state.show_dp_sgd else [name for name in NAMES if name != DP_SGD])
-        self.alpha_mark.location = state.alpha
-        self.plot.x_range.update(start=1, end=state.alpha_max)
-        if key is not None:  # else the range would jump back and forth
-            decades = np.log10(drawn[list(NAMES)])
-            low, high = np.floor(np.nanmin(decades)), np.ceil(np.nanmax(decades))
-            self.plot.y_range.update(start=10.0**low, end=10.0 ** (high + LEGEND_ROOM * (high - low)))
-        self.readouts.show(_headline(summary, state) + _leap(leap, state), _cards(summary, state))
+        self.steepest_mark.visible = state.show_dp_sgd and state.sampling_rate < 1
+        name_only(self.plot, (*state.names, STEEPEST) if state.show_dp_sgd else state.names)
+        self._set_axes(drawn)
+        self.readouts.show(_headline(summary, state) + _steepest(steepest, state), _cards(summary, state))
         notes = " ".join(hidden(refused.to_dict()))
         self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
+
+    def _set_axes(self, drawn):
+        """Fit the axes to the curves; that of epsilon only when all are known, or it would jump back and forth."""
+        self.alpha_mark.location = self.state.alpha
+        self.plot.x_range.update(start=1, end=self.state.alpha_max)
+        if self.known[0] is not None:
+            decades = np.log10(drawn[list(NAMES)])
+            low, high = np.floor(np.nanmin(decades)), np.ceil(np.nanmax(decades))
+            self.plot.y_range.update(start=10.0**low, end=10.0 ** (high + LEGEND_PART * (high - low)))
 
     def __panel__(self):
         state = self.state
@@ -160,35 +179,32 @@ class RenyiView(PageView):
         return self.arrange(controls, self.notes)
 
 
-def _nowhere():
-    return {"alpha": [], "epsilon": []}
-
-
 def _headline(summary, state):
-    proofs = summary["epsilon"].reindex(PROOFS)
-    best = proofs.idxmin()
+    bounds = summary["epsilon"].reindex(UPPER_BOUNDS)
+    best = bounds.idxmin()
     ratio = rounded(summary.loc[best, "ratio"], up=True)
     beside = f"; DP-SGD has {rounded(summary.loc[DP_SGD, 'epsilon'], up=True)}" if DP_SGD in summary.index else ""
     return (
-        f"At α = {state.alpha:g} the best proof here, {best}, gives <b>ε(α) = {rounded(proofs[best], up=True)}</b>, "
-        f"<b>{ratio}\N{NO-BREAK SPACE}×</b> the normal’s{beside}."
+        f"At α = {state.alpha:g} the best bound, {best}, gives <b>ε(α) = {rounded(bounds[best], up=True)}</b>, "
+        f"<b>{ratio}\N{NO-BREAK SPACE}×</b> the normal curve’s{beside}."
     )
 
 
-def _leap(leap, state):
-    """Where DP-SGD leaps, and why, in a sentence."""
+def _steepest(point, state):
+    """Where DP-SGD's epsilon grows fastest, and why, in a sentence."""
     if not state.show_dp_sgd:
         return ""
     if state.sampling_rate == 1:
-        text = "With p = 1 nothing is sampled: DP-SGD is straight, like the normal curve."
-    elif leap is None:
+        text = "With p = 1 nothing is sampled: DP-SGD’s ε is proportional to α, like the normal curve."
+    elif point is None:
         text = "…"
     else:
-        beyond = ", beyond this axis" if leap.order > state.alpha_max else ""
+        beyond = ", beyond this axis" if point.order > state.alpha_max else ""
         text = (
-            f"DP-SGD grows fastest at α = {leap.order:.3g}{beyond}: ε rises like α<sup>{leap.growth:.3g}</sup> there, "
-            "and like α well before and after. Before, the many steps that do not draw the record hide it; beyond, the "
-            "few that do draw it outweigh them, and sampling hides ever less."
+            f"DP-SGD grows fastest at α = {point.order:.3g}{beyond}: ε rises like α<sup>{point.growth:.3g}</sup> "
+            "there, and like α well before and after. At smaller orders the steps that do not sample the record "
+            "dominate, and sampling amplifies privacy; at larger orders those that do sample it dominate, and the "
+            "amplification fades."
         )
     return f" <span class='detail'>{text}</span>"
 
@@ -200,7 +216,7 @@ def _cards(summary, state):
             yield Card(name, "–", "does not apply here", color)
             continue
         if np.isinf(row["epsilon"]):
-            detail = f"void from α = {state.linearised_end:.3g} on"
+            detail = f"infinite from α = {linearised_end(state.mechanism):.3g} on"
         elif up and name != DP_SGD:
             detail = f"{rounded(row['ratio'], up=True)} × the normal; {detail}"
         yield Card(name, f"ε = {rounded(row['epsilon'], up=up)}", detail, color)
