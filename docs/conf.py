@@ -10,9 +10,9 @@ import jupyter_server_mathjax
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "notebooks")]
 
-import course
-import docstrings
-import figures
+import course  # noqa: E402
+import docstrings  # noqa: E402
+import figures  # noqa: E402
 
 project = "Objective perturbation explorer"
 copyright = "the authors of the objective perturbation explorer"

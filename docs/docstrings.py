@@ -7,7 +7,7 @@ formula or an example and keeps its lines.
 import re
 
 _MARKUP = re.compile(r"(``[^`]+``|`[^`]+`)|([*|_\\])")
-_SECTION = re.compile(r"-{3,}")
+_RULE = re.compile(r"-{3,}")  # below the head of a section
 
 
 def to_restructured_text(app, what, name, obj, options, lines):
@@ -16,45 +16,27 @@ def to_restructured_text(app, what, name, obj, options, lines):
 
 
 def converted(lines):
-    """The lines as reStructuredText that shows what they show as plain text."""
-    result, base, previous_blank, literal = [], 0, True, None
-    in_doctest = False
-    for number, line in enumerate(lines):
-        text = line.strip()
-        indent = len(line) - len(line.lstrip())
+    """The lines as reStructuredText that shows what they show as plain text.
+
+    A paragraph that follows a blank line and is indented by four more than the one before is literal, up to the next
+    line that is indented less. The description of a parameter follows its name without a blank line.
+    """
+    result, base, literal, example, after_blank = [], 0, None, False, False
+    for line in lines:
+        text, indent = line.strip(), len(line) - len(line.lstrip())
         if not text:
-            in_doctest = False
-            previous_blank = True
             result.append("")
+            example, after_blank = False, bool(len(result) > 1)
             continue
+        example = example or text.startswith(">>>")
         if literal is not None and indent < literal:
             literal = None
-        if text.startswith(">>>"):
-            in_doctest = True
-        if (
-            literal is None
-            and not in_doctest
-            and previous_blank
-            and number
-            and indent >= base + 4
-            and _stands_alone(result)
-        ):
+        if literal is None and not example and after_blank and indent >= base + 4:
             literal = indent
             result += [" " * base + ".. code-block:: text", ""]
-        if literal is not None or in_doctest or _SECTION.fullmatch(text):
-            result.append(line)
-        else:
-            result.append(_escaped(line))
-            if previous_blank or indent < base:
-                base = indent
-        previous_blank = False
+        as_it_is = literal is not None or example or _RULE.fullmatch(text)
+        result.append(line if as_it_is else _MARKUP.sub(lambda match: match[1] or "\\" + match[2], line))
+        if not as_it_is and (after_blank or indent < base):
+            base = indent
+        after_blank = False
     return result
-
-
-def _stands_alone(result):
-    """Whether an indented paragraph here is no description that belongs to a parameter above."""
-    return bool(result)
-
-
-def _escaped(line):
-    return _MARKUP.sub(lambda match: match[1] or "\\" + match[2], line)

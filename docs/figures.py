@@ -62,7 +62,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Arrow:
-    """An arrow from the edge of one box to the edge of another, straight, with a word beside it; a dashed one answers."""
+    """A straight arrow from the edge of one box to that of another, with a word beside it; a dashed one answers."""
 
     start: str
     end: str
@@ -89,7 +89,7 @@ class Arrow:
 
 
 def _between(a, b):
-    """Where a straight arrow from box a to box b leaves and arrives: in the common part of their sides if there is one."""
+    """Where an arrow from box a to box b leaves and arrives: in the common part of their sides if there is one."""
     left, right = max(a.x, b.x), min(a.x + a.width, b.x + b.width)
     if left < right and a.row != b.row:
         x, down = (left + right) / 2, b.y > a.y

@@ -139,7 +139,7 @@ def exercises(names=(), output=BUILD / "exercises"):
 
 
 def with_pictures(notebook, arrange):
-    """A copy that makes pictures of its views, which stand in the views' place; `arrange` is ON_A_SLIDE or ON_A_PAGE."""
+    """A copy that makes pictures of its views, in their place; `arrange` is ON_A_SLIDE or ON_A_PAGE."""
     copy = deepcopy(notebook)
     for cell in copy.cells:
         if "view" in tags(cell):

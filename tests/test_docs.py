@@ -1,4 +1,4 @@
-"""The documentation builds without a warning, its links lead somewhere, it loads nothing from outside, its code runs."""
+"""The documentation builds without a warning, loads nothing from outside, its links lead somewhere, its code runs."""
 
 import contextlib
 import io
@@ -107,7 +107,7 @@ def test_the_reference_has_every_public_name(package, site):
     "path", [path for path in PAGES if "```python" in path.read_text(encoding="utf-8")], ids=lambda path: path.stem
 )
 def test_code_runs_as_it_stands(path, monkeypatch, tmp_path):
-    """Blocks one after the other, as a reader would paste them; each printed number starts with what its comment shows."""
+    """Blocks in order, as a reader would paste them; each printed number starts with what its comment shows."""
     monkeypatch.chdir(tmp_path)
     scope = {"__name__": "__main__"}
     for block in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL):
