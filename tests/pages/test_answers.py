@@ -5,6 +5,8 @@ import param
 import pytest
 
 from explorer.pages.bounds.state import BoundsState
+from explorer.pages.calibrate import computation as calibrate
+from explorer.pages.calibrate.state import CalibrateState
 from explorer.pages.composition import state as composition
 from explorer.pages.composition.state import CompositionState
 from explorer.pages.renyi.state import RenyiState
@@ -24,6 +26,7 @@ COMPUTED = {
         },
     ),
     CompositionState: ({"uses": 2}, {}),
+    CalibrateState: ({}, {}),
 }
 CASES = [(kind, name) for kind, (start, _) in COMPUTED.items() for name in kind(**start).shared()]
 
@@ -33,6 +36,7 @@ def few_points():
     """Where a table is a sweep, a few of its points tell as much."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(composition, "RUNS", (1, 20))
+        patch.setattr(calibrate, "POINTS", {"few": (1, 2, 2), "many": (2, 3, 2)})
         yield
 
 

@@ -1,4 +1,4 @@
-"""The Calibrate page's numbers, without a page: frontiers, walls, least risk, what a touch picks and Fit is given."""
+"""The Calibrate page's numbers, without a page: frontiers, noise limits, least risk, what a click picks."""
 
 from functools import partial
 
@@ -12,10 +12,12 @@ from explorer.accounting import (
     calibrate_gaussian,
 )
 from explorer.learning import AMPClassifier, best_private_parameters
-from explorer.pages.calibrate import state as calibrate
-from explorer.pages.calibrate.state import BOUND_KEYS, CHUNKS, F_RANGE, LEAST, PARTS, POINT, CalibrateState
+from explorer.pages.calibrate import computation
+from explorer.pages.calibrate.computation import CHUNKS, F_RANGE, LABELS, LEAST, PARTS, POINT, compute_part
+from explorer.pages.calibrate.state import CalibrateState
 from explorer.pages.calibrate.view import CalibrateView
 from explorer.pages.fit.state import FitState
+from explorer.pages.state import BOUND_KEYS
 from tests.interface.words import said
 
 QUICK = ["Hockey-stick", "Refined"]
@@ -29,19 +31,12 @@ SLIDERS = [
 @pytest.fixture(scope="module", autouse=True)
 def few_points():
     """A frontier of 24 points takes a tenth of a second and more; nine tell as much."""
-
-    def forget():
-        for cached in (calibrate._grid, calibrate._chunk, calibrate._least):
-            cached.cache_clear()
-
-    forget()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibrate, "POINTS", {"few": (2, 3, 2), "many": (3, 5, 4)})
+        patch.setattr(computation, "POINTS", {"few": (2, 3, 2), "many": (3, 5, 4)})
         yield
-    forget()
 
 
-def granted(state, name, noise_std, l2_reg):
+def achieved_delta(state, name, noise_std, l2_reg):
     fixed = {key: getattr(state, key) for key in ("lipschitz", "smoothness", "gradient_tol", "output_noise_std")}
     mechanism = ApproximateMinimaPerturbation(
         noise_std=noise_std, l2_reg=l2_reg, monotone_loss=state.monotone_loss, **fixed
@@ -56,8 +51,9 @@ def test_every_point_is_private_and_hardly_less_would_do(name):
     assert (np.diff(curve["noise_std"]) > 0).all()
     assert (np.diff(curve["l2_reg"]) < 0).all()
     for noise, l2_reg in curve[["noise_std", "l2_reg"]].iloc[3::3].to_numpy():
-        assert granted(state, name, noise, l2_reg) <= 1e-6 < granted(state, name, noise, l2_reg * (1 - 1e-3))
-    np.testing.assert_allclose(curve["risk"], state.risk(curve["noise_std"], curve["l2_reg"]).total)
+        assert achieved_delta(state, name, noise, l2_reg) <= 1e-6 < granted(state, name, noise, l2_reg * (1 - 1e-3))
+    risk = state.settings.risk(curve["noise_std"], curve["l2_reg"])
+    np.testing.assert_allclose(curve["risk"], risk.total)
 
 
 def test_the_chosen_point_is_the_papers_rule():
@@ -69,21 +65,21 @@ def test_the_chosen_point_is_the_papers_rule():
         assert summary.loc[name, "l2_reg"] == pytest.approx(calibrate_amp(**target, **fixed).value, rel=1e-8)
 
 
-def test_no_frontier_crosses_the_wall_and_each_says_what_f_would_do():
+def test_no_frontier_is_below_the_gaussian_limit_and_each_says_which_f_it_needs():
     state = CalibrateState(f=1.0)
     assert state.gaussian == calibrate_gaussian(epsilon=1.0, delta=1e-5, sensitivity=np.sqrt(2)).value
     names = [*QUICK, "RDP"]
-    parts = {(name, part): state.part(name, part) for name in names for part in (POINT, 0)}
+    parts = {state.question(name, part): state.part(name, part) for name in names for part in (POINT, 0)}
     summary = state.summary(parts)
     for name in names:
-        wall = summary.loc[name, "least_f"]
-        assert wall >= 1 - 1e-9
+        least = summary.loc[name, "least_f"]
+        assert least >= 1 - 1e-9
         assert np.isnan(summary.loc[name, "l2_reg"])
-        assert f"f must exceed {wall:.6g}" in summary.loc[name, "refusal"]
-        beyond, short = (CalibrateState(f=wall * x).part(name, POINT).l2_reg for x in (1.001, 0.999))
+        assert f"f must exceed {least:.6g}: got f=1.0" in summary.loc[name, "refusal"]
+        beyond, short = (CalibrateState(f=least * x).part(name, POINT).l2_reg for x in (1.001, 0.999))
         assert np.isfinite(beyond)
         assert short == np.inf
-    assert summary.loc["Refined", "least_f"] == pytest.approx(1, abs=1e-9)  # monotone: it reaches the wall
+    assert summary.loc["Refined", "least_f"] == pytest.approx(1, abs=1e-9)  # of a monotone loss
     assert summary.loc["RDP", "least_f"] > summary.loc["Hockey-stick", "least_f"] > 1
 
 
@@ -106,7 +102,7 @@ def test_least_risk_is_what_the_search_over_all_private_parameters_finds(problem
     assert state.f == float(f"{state.f:.4g}")  # as its field shows it
 
 
-def test_a_touch_chooses_the_nearest_frontier_there():
+def test_a_click_chooses_the_nearest_frontier_there():
     state = CalibrateState()
     curves = {name: state.curve(name) for name in QUICK}
     for name in QUICK[::-1]:
@@ -140,7 +136,7 @@ def test_fit_takes_the_point_and_finds_the_same_noise():
     assert plan.mechanism.lipschitz == pytest.approx(np.sqrt(2))
     assert plan.mechanism.l2_reg == values["l2_reg"]
     assert plan.mechanism.noise_std == pytest.approx(1.25 * state.gaussian, rel=1e-7)
-    with pytest.raises(ValueError, match="no λ is enough: f must exceed 1"):
+    with pytest.raises(ValueError, match=r"f must exceed 1\.04\d*: got f=0\.9, at which no l2_reg"):
         CalibrateState(f=0.9).fit_parameters()
 
 
@@ -173,7 +169,7 @@ def test_every_corner_of_the_sliders_has_numbers(name, corner):
 
 @pytest.fixture
 def view(monkeypatch):
-    monkeypatch.setattr("explorer.pages.calibrate.view.FASTEST_FIRST", tuple(QUICK))
+    monkeypatch.setattr("explorer.pages.calibrate.view.FASTEST_FIRST", tuple(BOUND_KEYS[name] for name in QUICK))
     monkeypatch.setattr(CalibrateState, "names", lambda self: QUICK)
     return CalibrateView(fit=lambda values: None)
 
@@ -186,11 +182,12 @@ def test_view_draws_its_state_and_keeps_what_still_holds(view, monkeypatch):
         np.testing.assert_array_equal(view.risks.sources[name].data[name], curve["risk"])
     assert not view.progress.visible
     asked = []
-    monkeypatch.setattr(
-        CalibrateState,
-        "part",
-        lambda self, name, part, ask=CalibrateState.part: asked.append(part) or ask(self, name, part),
-    )
+
+    def asking(target, part, given):
+        asked.append(part)
+        return compute_part(target, part, given)
+
+    monkeypatch.setattr("explorer.pages.calibrate.view.compute_part", asking)
     state.f = 2.0
     assert set(asked) == {POINT}
     assert view.frontiers.chosen.location == pytest.approx(2 * state.gaussian)
@@ -208,7 +205,7 @@ def test_view_draws_its_state_and_keeps_what_still_holds(view, monkeypatch):
 
 def test_view_says_why_there_is_no_point_and_does_not_offer_to_fit(view):
     view.state.param.update(f=0.95, accountant="hockey_stick")
-    assert "What it takes: Hockey-stick f > 1.042" in view.notes.object
+    assert "Needed: Hockey-stick f > 1.042" in view.notes.object
     assert "f must exceed 1.042" in said(view.readouts)
     assert view.fit_button.disabled
     assert len(view.points.data["name"]) == 0
@@ -216,3 +213,27 @@ def test_view_says_why_there_is_no_point_and_does_not_offer_to_fit(view):
     assert not view.fit_button.disabled
     assert not view.notes.visible
     assert list(view.points.data["name"]) == QUICK
+
+
+def test_parts_are_kept_by_all_that_they_depend_on(view):
+    """Each parameter changes the question of exactly the parts whose numbers it changes."""
+    state = view.state
+    frontier = {*state.shared()} - {"f", "accountant", "tight", "n_records", "dimension", "optimum_norm"}
+    moves = {
+        **{name: set(PARTS) for name in frontier},
+        **{name: {LEAST} for name in ("n_records", "dimension", "optimum_norm")},
+        "f": {POINT},
+        "accountant": set(),
+        "tight": set(),
+    }
+    assert set(moves) == set(state.shared())
+    for name, changed in moves.items():
+        before = {part: state.question("Refined", part) for part in PARTS}
+        value = getattr(state, name)
+        other = "refined" if name == "accountant" else not value if isinstance(value, bool) else type(value)(value * 2)
+        after = CalibrateState(**{name: other})
+        assert {part for part in PARTS if after.question("Refined", part) != before[part]} == changed, name
+
+
+def test_labels_are_those_of_the_shared_bounds():
+    assert {label: key for key, label in LABELS.items()} == BOUND_KEYS

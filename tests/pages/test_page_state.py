@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from explorer.accounting import ObjectivePerturbation
 from explorer.pages import PAGES, view_type
 from explorer.pages.bounds.state import BoundsState
-from explorer.pages.calibrate.state import CHUNKS, CalibrateState
+from explorer.pages.calibrate.state import CalibrateState
 from explorer.pages.compare.state import QUESTIONS, CompareState, Results, run_live
 from explorer.pages.composition import state as composition
 from explorer.pages.composition.state import CompositionState
@@ -400,17 +400,16 @@ def test_script_of_the_calibrate_page(parameters, monkeypatch):
     monkeypatch.setattr(CalibrateState, "names", lambda self: names)
     state = CalibrateState(**parameters)
     scope, printed = run(state.script())
-    summary = state.summary()
-    assert list(scope["curves"]) == names
-    for name, (noise_std, l2_reg, risk) in scope["curves"].items():
-        row = summary.loc[name]
-        curve = state.curve(name, {(name, part): state.part(name, part) for part in range(CHUNKS)})
-        np.testing.assert_allclose(noise_std, curve["noise_std"], rtol=1e-15)
-        np.testing.assert_allclose(l2_reg, curve["l2_reg"], rtol=3e-4)
-        np.testing.assert_allclose(risk, curve["risk"], rtol=3e-4)
-        assert scope["points"][name] == pytest.approx(np.inf if row["refusal"] else row["l2_reg"], rel=1e-8)
-        assert scope["best"][name].risk.total == pytest.approx(row["best_risk"], rel=1e-3)
-        assert f"{name}: lambda = {scope['points'][name]:.6g} at sigma" in printed
+    curves, summary = state.tables()["calibrate"], state.summary()
+    pd.testing.assert_frame_equal(scope["curves"], curves)
+    pd.testing.assert_frame_equal(scope["points"], summary)
+    assert list(scope["curves"]["bound"].unique()) == list(summary.index) == names
+    for name, row in summary.iterrows():
+        own = curves[curves["bound"] == name].drop(columns="bound").reset_index(drop=True)
+        pd.testing.assert_frame_equal(own, state.curve(name))
+        chosen = row["refusal"] or f"lambda = {row['l2_reg']:.6g} at sigma = {state.f * state.gaussian:.6g}"
+        assert f"{name}: {chosen}; sigma must exceed {row['least_f'] * state.gaussian:.6g}" in printed
+        assert f"{name}: least risk {row['best_risk']:.4g} at sigma = {row['best_noise_std']:.4g}" in printed
 
 
 def test_tables_have_their_names():

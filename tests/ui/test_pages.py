@@ -149,7 +149,7 @@ def test_calibrate_follows_keys_and_touches_and_feeds_the_fit(explorer):
         return [canvas.x + view.frame.x_scale.compute(x), canvas.y + view.frame.y_scale.compute(y)]
     }"""
     page.mouse.click(*page.evaluate(place, [touched["noise_std"], touched["l2_reg"]]))
-    page.get_by_text("the proof Refined asks for").wait_for()
+    page.get_by_text("the bound Refined needs").wait_for()
     assert explorer.field("f") == pytest.approx(touched["f"], rel=0.02)
     explorer.until(lambda: "accountant=refined" in page.url)
     page.get_by_role("button", name="Fit with these").click()
