@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import importlib
 import re
 from pathlib import Path
 
@@ -96,6 +97,18 @@ def test_stored_run(path):
     stored = nbformat.writes(notebook)
     course.normalise(notebook)
     assert nbformat.writes(notebook) == stored, "make notebooks has not been run"
+
+
+@each_notebook
+def test_imports_exist(path):
+    """What a cell imports from the package is there: seconds to find out, where running all notebooks takes minutes."""
+    for cell in code_cells(read(path)):
+        tree = ast.parse(cell.source)
+        for node in [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module.startswith("explorer")]:
+            module = importlib.import_module(node.module)
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")
 
 
 @each_notebook
