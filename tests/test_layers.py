@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,30 @@ def test_the_command_limits_threads_before_numpy_is_loaded():
     """OpenBLAS reads how many threads it may have when it is loaded, and at no other time."""
     code = "import sys, explorer.__main__; sys.exit('numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def module_graph():
+    """For each module of the package the modules it imports, at the top, in functions or for a type checker.
+
+    A package is its `__init__.py`. Importing a module also runs the `__init__.py` of its packages; that is not counted,
+    since a package may list what is in it.
+    """
+    modules = {
+        ".".join(("explorer", *parts_of(path))).removesuffix(".__init__"): path for path in PACKAGE.rglob("*.py")
+    }
+
+    def module(name):
+        while name and name not in modules:
+            name = name.rpartition(".")[0]
+        return name
+
+    return {name: {module(imported) for imported in imports(path)} - {name, ""} for name, path in modules.items()}
+
+
+def test_no_cycle_of_imports():
+    graph = module_graph()
+    assert "explorer.learning.records.dask_records" in graph["explorer.learning.records.sources"]  # within a function
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail("import cycle: " + " imports ".join(reversed(error.args[1])))

@@ -1,10 +1,13 @@
-"""Minima whose gradient norm has been verified, or nothing: what guarantees that rest on a minimum stand on."""
+"""Minimisation with a verified gradient norm, on which approximate-minimum guarantees depend."""
+
+from collections.abc import Callable
 
 import numpy as np
+from scipy.optimize import OptimizeResult
 
-from explorer.learning.learners.linear import NEIGHBOURS, RANDOMNESS
-from explorer.learning.privacy import NoReleaseError
-from explorer.learning.solvers import minimise
+from explorer.learning.objective import PerturbedObjective
+from explorer.learning.privacy import NEIGHBOURS, RANDOMNESS, NoReleaseError
+from explorer.learning.solvers import Solver, minimise
 
 ASSUMPTIONS = (
     f"{NEIGHBOURS}; the number of records is not used",
@@ -14,7 +17,14 @@ ASSUMPTIONS = (
 )
 
 
-def certified_minimum(objective, *, gradient_tol, solver="auto", max_passes=10_000, callback=None):
+def certified_minimum(
+    objective: PerturbedObjective,
+    *,
+    gradient_tol: float,
+    solver: str | Solver = "auto",
+    max_passes: float = 10_000,
+    callback: Callable[[int, float], object] | None = None,
+) -> OptimizeResult:
     """A point where |gradient|_2 <= gradient_tol, recomputed there; within gradient_tol / l2_reg of the minimiser.
 
     Parameters
@@ -25,7 +35,7 @@ def certified_minimum(objective, *, gradient_tol, solver="auto", max_passes=10_0
 
     Returns
     -------
-    scipy's OptimizeResult of the solver, its gradient_norm replaced by the verified one
+    scipy's OptimizeResult of the solver, with gradient_norm replaced by the verified one
 
     Raises
     ------
@@ -36,7 +46,7 @@ def certified_minimum(objective, *, gradient_tol, solver="auto", max_passes=10_0
         solver=solver,
         gradient_tol=gradient_tol,
         max_passes=max_passes,
-        random_state=0,  # what a solver draws needs no secrecy; fixed, the same noise gives the same fit
+        random_state=0,  # the solver's own randomness needs no secrecy; fixed, the same noise gives the same fit
         callback=callback,
     )
     solution.gradient_norm = norm = float(np.linalg.norm(objective.gradient(solution.x)))
@@ -44,7 +54,7 @@ def certified_minimum(objective, *, gradient_tol, solver="auto", max_passes=10_0
         raise NoReleaseError(
             f"nothing is released: the gradient norm must be <= gradient_tol={gradient_tol!r}, "
             f"got {norm:.3g} after {solution.n_gradient_evaluations} single-record gradients ({solution.message}). "
-            "The noise is not redrawn; a larger gradient_tol can be reached in floating point. That this fit "
-            "refused depends on the data: a refusal that others can see is itself outside the guarantee."
+            "The noise is not redrawn; choose a larger gradient_tol, which floating-point arithmetic can reach. That "
+            "this fit refused depends on the data: a refusal that others can observe is itself outside the guarantee."
         )
     return solution

@@ -1,8 +1,16 @@
 """The perturbed objective: a sum of losses, a regulariser and a random linear term."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from explorer.learning.clipping import ClippedLoss
+from explorer.learning.losses import Loss
+from explorer.learning.records.blocks import Block, BlockedRecords
+from explorer.learning.types import Array
 
 
 class PerturbedObjective:
@@ -17,67 +25,76 @@ class PerturbedObjective:
     l2_reg : float > 0, lambda
     linear_term : ndarray (d,), b; zeros for the plain objective
     clip_norm : float > 0 or None; clips each record's gradient by `ClippedLoss`
-    weight : float > 0, of the records; other than 1 only where a part of the records stands for all of them
+    weight : float > 0, of each record; other than 1 only for a subsample that estimates the whole
     """
 
-    def __init__(self, records, *, loss, l2_reg, linear_term, clip_norm=None, weight=1.0):
+    def __init__(
+        self,
+        records: BlockedRecords,
+        *,
+        loss: Loss,
+        l2_reg: float,
+        linear_term: Array,
+        clip_norm: float | None = None,
+        weight: float = 1.0,
+    ) -> None:
         self.records, self.loss, self.clip_norm = records, loss, clip_norm
         self.l2_reg, self.linear_term, self.weight = l2_reg, linear_term, weight
 
     @property
-    def n_records(self):
+    def n_records(self) -> int:
         """n, the number of single-record gradients in one gradient of the objective."""
         return self.records.n_records
 
     @property
-    def dimension(self):
+    def dimension(self) -> int:
         """d, the length of theta."""
         return self.records.dimension
 
-    def value(self, theta):
+    def value(self, theta: Array) -> float:
         """J(theta), float."""
         return self.value_and_gradient(theta)[0]
 
-    def gradient(self, theta):
+    def gradient(self, theta: Array) -> Array:
         """The gradient of J at theta, ndarray (d,)."""
         (data,) = self.records.total(_gradient, theta, self.loss, self.clip_norm)
         return self.weight * data + self.l2_reg * theta + self.linear_term
 
-    def value_and_gradient(self, theta):
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """J(theta), float, and its gradient, ndarray (d,), in one pass over the records."""
         value, data = self.records.total(_value_and_gradient, theta, self.loss, self.clip_norm)
         value = self.weight * value + self.l2_reg / 2 * theta @ theta + self.linear_term @ theta
         return value, self.weight * data + self.l2_reg * theta + self.linear_term
 
-    def hessian(self, theta):
+    def hessian(self, theta: Array) -> Array:
         """The Hessian of J at theta, ndarray (d, d): weight sum_i f''(x_i.theta) x_i x_i^T + l2_reg I."""
         (data,) = self.records.total(_hessian, theta, self.loss, self.clip_norm, least_rows=2 * self.dimension)
         return self.weight * data + self.l2_reg * np.eye(self.dimension)
 
-    def hessian_product(self, theta, direction):
+    def hessian_product(self, theta: Array, direction: Array) -> Array:
         """The Hessian at theta times direction, ndarray (d,), without forming the Hessian."""
         (data,) = self.records.total(_hessian_product, theta, direction, self.loss, self.clip_norm)
         return self.weight * data + self.l2_reg * direction
 
-    def gradient_lipschitz(self):
-        """A true bound on the largest eigenvalue of every Hessian, float: l2_reg + weight beta_f |X|_2^2.
+    def gradient_lipschitz(self) -> float:
+        """An upper bound on the largest eigenvalue of every Hessian, float: l2_reg + weight beta_f |X|_2^2.
 
         beta_f bounds f''; `records.squared_norm` bounds |X|_2^2 and is computed once.
         """
         return self.l2_reg + self.weight * self.loss.smoothness * self.records.squared_norm
 
-    def gradient_floor(self, theta):
+    def gradient_floor(self, theta: Array) -> float:
         """Estimate of the norm of the rounding error of the gradient computed at theta, float.
 
         2 eps (weight sum_i (|f'_i| |x_i| + f''_i |x_i|^2 |theta|) + l2_reg |theta| + |b|), for errors in the sums and
-        in the margins: usually 3 to 200 times the error itself. A gradient norm below it means little.
+        in the margins: usually 3 to 200 times the error itself. A gradient norm below it is not meaningful.
         """
         sums, margins = self.records.total(_rounding, theta, self.loss, self.clip_norm)
         length = np.linalg.norm(theta)
         terms = self.weight * (sums + margins * length) + self.l2_reg * length + np.linalg.norm(self.linear_term)
         return 2 * np.finfo(float).eps * terms
 
-    def subsample(self, m, *, rng):
+    def subsample(self, m: int, *, rng: np.random.Generator) -> PerturbedObjective:
         """This objective estimated from m random records, copied, each with weight n / m; itself if m >= n."""
         if m >= self.n_records:
             return self
@@ -92,49 +109,49 @@ class PerturbedObjective:
 
 
 class WatchedObjective(PerturbedObjective):
-    """A PerturbedObjective that calls watch(theta, linear_term), with copies, wherever its gradient is taken."""
+    """A PerturbedObjective that calls watch(theta, linear_term), with copies, at each evaluation of its gradient."""
 
-    def __init__(self, records, *, watch, **parameters):
+    def __init__(self, records: BlockedRecords, *, watch: Callable[[Array, Array], object], **parameters: Any) -> None:
         super().__init__(records, **parameters)
         self.watch = watch
 
-    def gradient(self, theta):
+    def gradient(self, theta: Array) -> Array:
         """The gradient of J at theta, ndarray (d,)."""
         self.watch(theta.copy(), self.linear_term.copy())
         return super().gradient(theta)
 
-    def value_and_gradient(self, theta):
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """J(theta), float, and its gradient, ndarray (d,)."""
         self.watch(theta.copy(), self.linear_term.copy())
         return super().value_and_gradient(theta)
 
 
-def loss_on(block, loss, clip_norm):
+def loss_on(block: Block, loss: Loss, clip_norm: float | None) -> Loss | ClippedLoss:
     """`loss`, with the records' gradients clipped to clip_norm unless it is None."""
     return loss if clip_norm is None else ClippedLoss(loss, clip_norm=clip_norm, row_norms=block.norms)
 
 
-def _gradient(block, theta, loss, clip_norm):
+def _gradient(block: Block, theta: Array, loss: Loss, clip_norm: float | None) -> tuple[Array]:
     slopes = loss_on(block, loss, clip_norm).derivative(block.dot(theta), block.y)
     return (block.transposed_dot(slopes),)
 
 
-def _value_and_gradient(block, theta, loss, clip_norm):
+def _value_and_gradient(block: Block, theta: Array, loss: Loss, clip_norm: float | None) -> tuple[float, Array]:
     values, slopes = loss_on(block, loss, clip_norm).value_and_derivative(block.dot(theta), block.y)
     return values.sum(), block.transposed_dot(slopes)
 
 
-def _hessian(block, theta, loss, clip_norm):
+def _hessian(block: Block, theta: Array, loss: Loss, clip_norm: float | None) -> tuple[Array]:
     return (block.gram(loss_on(block, loss, clip_norm).second_derivative(block.dot(theta), block.y)),)
 
 
-def _hessian_product(block, theta, direction, loss, clip_norm):
+def _hessian_product(block: Block, theta: Array, direction: Array, loss: Loss, clip_norm: float | None) -> tuple[Array]:
     curvature = loss_on(block, loss, clip_norm).second_derivative(block.dot(theta), block.y)
     return (block.transposed_dot(curvature * block.dot(direction)),)
 
 
-def _rounding(block, theta, loss, clip_norm):
-    loss, margins = loss_on(block, loss, clip_norm), block.dot(theta)
-    slopes = np.abs(loss.derivative(margins, block.y))
-    curvature = loss.second_derivative(margins, block.y)
-    return slopes @ block.norms, (curvature * block.norms) @ block.norms
+def _rounding(block: Block, theta: Array, loss: Loss, clip_norm: float | None) -> tuple[float, float]:
+    clipped, margins = loss_on(block, loss, clip_norm), block.dot(theta)
+    slopes = np.abs(clipped.derivative(margins, block.y))
+    curvature = clipped.second_derivative(margins, block.y)
+    return float(slopes @ block.norms), float((curvature * block.norms) @ block.norms)

@@ -1,21 +1,25 @@
-"""Tuning a private learner's parameters: honestly, at a price in privacy, and as it is often done, at none.
+"""Hyperparameter tuning of private learners, with and without accounting for it.
 
-A learning rate picked for its accuracy was found by many fits, and what the others were like is in the choice.
-`HonestSelection` pays for that: a random number K of runs, each with a candidate drawn at random, of which the best is
-released and nothing else, not even K. `DishonestSelection` fits every candidate and picks: its own statement says that
-(epsilon, delta) does not cover it.
+A learning rate chosen for its accuracy depends on the outcomes of many fits. `HonestSelection` accounts for that: it
+performs a random number K of runs, each with a candidate drawn at random, and releases the best run and nothing else,
+not even K. `DishonestSelection` fits every candidate and picks the best; its statement lists the choice as not covered
+by (epsilon, delta).
 
-References: Liu, Talwar 2019; Papernot, Steinke 2022.
+References: Liu & Talwar 2019; Papernot & Steinke 2022.
 """
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,83 +28,98 @@ from explorer.accounting import (
     CompositionBound,
     Gaussian,
     Poisson,
+    PrivacyBound,
     ScoredRun,
     SelectionProfileBound,
     SelectionRenyiBound,
+    TruncatedNegativeBinomial,
     calibrate_gaussian,
 )
 from explorer.learning.learners.descent import resolve_accountant
 from explorer.learning.learners.dp_sgd import ORDERS
 from explorer.learning.learners.linear import generator
-from explorer.learning.privacy import NoReleaseError, PrivacyWarning
+from explorer.learning.privacy import NoReleaseError, PrivacyStatement, PrivacyWarning
 from explorer.learning.records.inputs import column, is_dask, label_vector
+from explorer.learning.types import Array, Matrix, RandomState
 from explorer.validation import positive
 
+Candidates: TypeAlias = Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]]
 
-def _by_renyi(run, *, runs):
+
+def _by_renyi(run: ScoredRun, *, runs: Any) -> PrivacyBound:
     return SelectionRenyiBound(run, runs=runs, orders=ORDERS)
 
 
-def _by_profile(run, *, runs):
+def _by_profile(run: ScoredRun, *, runs: Any) -> PrivacyBound:
     return SelectionProfileBound(CompositionBound(run), runs=runs)
 
 
 _ACCOUNTANTS = {"renyi": _by_renyi, "profile": _by_profile}
-_SETTLED = {"epsilon", "delta", "accountant", "random_state"}  # by the selection, not by a candidate
+_RESERVED = {"epsilon", "delta", "accountant", "random_state"}  # set by the selection, not by a candidate
 
 
-def _vector(y):
-    """y as a vector once for all fits, whose warnings would tell their number; the learner looks at its entries."""
+def _vector(y: Any) -> Any:
+    """y as a vector, once for all fits: a warning in each would reveal their number. The learner checks the entries."""
     return y if is_dask(y) else column(y)
 
 
-def _delegated(name):
-    """A method of the chosen estimator, there if `estimator` has one."""
-
-    def method(self, X):
-        check_is_fitted(self)
-        return getattr(self.best_estimator_, name)(X)
-
-    method.__name__, method.__doc__ = name, f"`{name}` of best_estimator_."
-    return available_if(lambda self: hasattr(getattr(self, "best_estimator_", self.estimator), name))(method)
+def _estimator_has(name: str) -> Callable[[_Selection], bool]:
+    return lambda self: hasattr(getattr(self, "best_estimator_", self.estimator), name)
 
 
 class _Selection(MetaEstimatorMixin, BaseEstimator):
-    """What the release of one of several fits looks like."""
+    """The part common to both selections: the fitted attributes and the methods of the chosen estimator."""
 
-    predict = _delegated("predict")
-    predict_proba = _delegated("predict_proba")
-    decision_function = _delegated("decision_function")
+    estimator: Any
+    candidates: Candidates | None
 
-    def score(self, X, y):
+    @available_if(_estimator_has("predict"))
+    def predict(self, X: Matrix) -> np.ndarray:
+        """`predict` of best_estimator_."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    @available_if(_estimator_has("predict_proba"))
+    def predict_proba(self, X: Matrix) -> Array:
+        """`predict_proba` of best_estimator_."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    @available_if(_estimator_has("decision_function"))
+    def decision_function(self, X: Matrix) -> Array:
+        """`decision_function` of best_estimator_."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def score(self, X: Matrix, y: Any) -> float:
         """The chosen estimator's score: accuracy, or R^2 of a regressor."""
         check_is_fitted(self)
         return self.best_estimator_.score(X, y)
 
     @property
-    def classes_(self):
+    def classes_(self) -> np.ndarray:
         """Labels of the chosen classifier."""
         return self.best_estimator_.classes_
 
     @property
-    def n_features_in_(self):
+    def n_features_in_(self) -> int:
         """Number of features seen."""
         return self.best_estimator_.n_features_in_
 
-    def _candidates(self):
+    def _candidates(self) -> list[dict[str, Any]]:
         candidates = list(ParameterGrid({} if self.candidates is None else self.candidates))
         if not candidates:
             raise ValueError(f"candidates must name at least one: got candidates={self.candidates!r}")
         return candidates
 
-    def _release(self, learner, candidate, score, privacy):
-        """Keep `learner` as the outcome, without the generator: noise could be read from its state."""
+    def _release(self, learner: Any, candidate: dict[str, Any], score: float, privacy: PrivacyStatement) -> Self:
+        """Set the fitted attributes; the generator is removed from `learner`, since its state reveals the noise."""
         learner.set_params(random_state=None)
         learner.privacy_ = privacy
         self.best_estimator_, self.best_params_, self.best_score_, self.privacy_ = learner, candidate, score, privacy
         return self
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.estimator_type, tags.target_tags = inner.estimator_type, inner.target_tags
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
@@ -109,31 +128,32 @@ class _Selection(MetaEstimatorMixin, BaseEstimator):
 
 
 class HonestSelection(_Selection):
-    """The best of K private fits, with K and the candidates drawn at random, and the whole accounted for.
+    """The best of K private fits, with K and the candidates drawn at random, and privacy accounted for the whole.
 
-    K is drawn first, from a distribution that does not look at the data. Each of K runs draws a candidate uniformly
-    from the grid, fits it and scores it; the run with the best score is released, and nothing of the others. The
-    learner's own calibration is asked for runs so private that the selection as a whole grants (epsilon, delta).
+    K is drawn first, from a distribution that does not depend on the data. Each of K runs draws a candidate uniformly
+    from the grid, fits it and scores it; the run with the best score is released, and nothing of the others. Each run
+    is calibrated so that the selection as a whole grants (epsilon, delta).
 
-    A score computed on the records that are to be protected is a release too. It is then the number of training records
-    that the fit gets right, plus noise, and is paid for in every run. Scores on public validation records are free.
+    A score computed on the protected records is a release as well. It is then the number of training records that are
+    classified correctly, plus noise, and is included in the privacy of every run. Scores on public validation records
+    cost no privacy.
 
     Parameters
     ----------
     estimator : a private learner of this package whose parameters include epsilon, delta, accountant and random_state;
-        what they are set to is not used
+        their values are not used
     candidates : dict of lists or list of such dicts, as in sklearn.model_selection.ParameterGrid; None for the
-        estimator as it is. They are public, and all must lead to one mechanism with the same parameters: for DP-SGD,
-        learning_rate, optimizer, l2_reg and clip_norm do, but not batch_size or epochs
+        unchanged estimator. They are public and must all have the same mechanism with the same parameters: for DP-SGD
+        they may vary learning_rate, optimizer, l2_reg and clip_norm, but not batch_size or epochs
     epsilon : float > 0, nats
     delta : float inside (0, 1)
     runs : Poisson or TruncatedNegativeBinomial, the distribution of K; None for the Poisson with Pr[K > 10] = 0.9
-    accountant : what must grant (epsilon, delta) for the whole: "renyi" (`SelectionRenyiBound`, integer orders 2 to
-        256), "profile" (`SelectionProfileBound`: less noise, seconds to calibrate) or a callable from a ScoredRun
-        and the keyword runs to a PrivacyBound
-    score_noise_std : float > 0, noise of the number of training records that a fit gets right; None for that of the
+    accountant : the bound that must grant (epsilon, delta) for the whole: "renyi" (`SelectionRenyiBound`, integer
+        orders 2 to 256), "profile" (`SelectionProfileBound`: less noise, seconds to calibrate) or a callable from a
+        ScoredRun and the keyword runs to a PrivacyBound
+    score_noise_std : float > 0, noise of the number of correctly classified training records; None for that of the
         Gaussian mechanism for (epsilon / 10, delta)
-    random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
+    random_state : None (seeded by the operating system), int or numpy Generator. A seed known to others voids privacy.
 
     Attributes
     ----------
@@ -144,18 +164,18 @@ class HonestSelection(_Selection):
 
     Raises
     ------
-    NoReleaseError if K = 0, which a Poisson number of runs may be, whatever the data: nothing is released. To fit again
-    until K > 0 would be another distribution of K; TruncatedNegativeBinomial never draws 0.
+    NoReleaseError if K = 0, which a Poisson number of runs may be, for any data: nothing is released. Fitting again
+    until K > 0 would change the distribution of K; TruncatedNegativeBinomial never draws 0.
     ValueError for parameters out of range, for candidates that differ in their mechanism, and for a regressor without
     validation records, since its score has no bound. FloatingPointError if theta overflowed in every run; a run in
     which it did ranks last.
 
     Notes
     -----
-    How often a fit ran is secret, and so is how long the whole took. A callback of the estimator sees what is not
-    private here. The noise of the scores is drawn in floating point, as `explorer.learning.noise` warns.
+    The number of fits is secret, and so is the total running time. The arguments of a callback of the estimator are not
+    private here. The noise of the scores is drawn in floating point, see `explorer.learning.noise`.
 
-    References: Papernot, Steinke 2022; `explorer.accounting.selection` for the bounds.
+    References: Papernot & Steinke 2022; `explorer.accounting.selection` for the bounds.
 
     Examples
     --------
@@ -171,16 +191,16 @@ class HonestSelection(_Selection):
 
     def __init__(
         self,
-        estimator,
+        estimator: Any,
         *,
-        candidates=None,
-        epsilon=1.0,
-        delta=1e-5,
-        runs=None,
-        accountant="renyi",
-        score_noise_std=None,
-        random_state=None,
-    ):
+        candidates: Candidates | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        runs: Poisson | TruncatedNegativeBinomial | None = None,
+        accountant: str | Callable = "renyi",
+        score_noise_std: float | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.estimator = estimator
         self.candidates = candidates
         self.epsilon = epsilon
@@ -190,10 +210,10 @@ class HonestSelection(_Selection):
         self.score_noise_std = score_noise_std
         self.random_state = random_state
 
-    def fit(self, X, y, *, validation=None):
+    def fit(self, X: Matrix, y: Any, *, validation: tuple[Matrix, Any] | None = None) -> Self:
         """Fit to X, y as `estimator` takes them; return self, or raise and release nothing.
 
-        validation : pair (X, y) of public records that no training record enters, or None to score on the training
+        validation : pair (X, y) of public records that contains no training record, or None to score on the training
         records, with noise
         """
         if validation is None and not is_classifier(self.estimator):
@@ -209,51 +229,58 @@ class HonestSelection(_Selection):
             uses=1,
             assumptions=(
                 *plan.assumptions,
-                "the candidates are public; the number of runs is secret, and so is the time they took",
-                "the score adds noise to the number of training records that a run gets right"
+                "the candidates are public; the number of runs is secret, and so is the total running time",
+                "the score adds noise to the number of training records that a run classifies correctly"
                 if validation is None
-                else "the score's validation records are public, and no protected record is among them",
+                else "the validation records of the score are public, and no protected record is among them",
             ),
         )
         best = None
         for _ in range(runs.draw(rng)):
             chosen = int(rng.integers(len(candidates)))
-            outcome = self._run(clone(learners[chosen]).set_params(random_state=rng), X, y, validation, score, rng)
-            if best is None or outcome[0] > best[0]:  # of equal scores the first run's: runs are exchangeable
-                best = *outcome, candidates[chosen]
+            learner: Any = clone(learners[chosen])
+            value, outcome = self._run(learner.set_params(random_state=rng), X, y, validation, score, rng)
+            if best is None or value > best[0]:  # the first of equal scores: runs are exchangeable
+                best = value, outcome, candidates[chosen]
         return self._outcome(best, privacy)
 
-    def _outcome(self, best, privacy):
+    def _outcome(self, best: tuple[float, Any, dict[str, Any]] | None, privacy: PrivacyStatement) -> Self:
         if best is None:
             raise NoReleaseError(
                 "nothing is released: K = 0 runs were drawn, which does not depend on the data. Fitting again until "
-                "K > 0 would be another distribution of K than the one accounted for."
+                "K > 0 would change the distribution of K that is accounted for."
             )
         value, learner, candidate = best
         if isinstance(learner, FloatingPointError):
             raise learner
         return self._release(learner.set_params(accountant=self.estimator.accountant), candidate, value, privacy)
 
-    def _score_mechanism(self):
+    def _score_mechanism(self) -> Gaussian:
         if self.score_noise_std is not None:
             return Gaussian(noise_std=positive("score_noise_std", self.score_noise_std))
-        return calibrate_gaussian(epsilon=positive("epsilon", self.epsilon) / 10, delta=self.delta).mechanism
+        noise_std = calibrate_gaussian(epsilon=positive("epsilon", self.epsilon) / 10, delta=self.delta).value
+        return Gaussian(noise_std=noise_std)
 
-    def _planned(self, X, y, score, runs):
-        """Candidates, learners whose calibration grants (epsilon, delta) to the selection, and the plan they share."""
+    def _planned(
+        self, X: Matrix, y: Any, score: Gaussian | None, runs: Any
+    ) -> tuple[list[dict[str, Any]], list[Any], Any]:
+        """Candidates, learners calibrated so that the selection grants (epsilon, delta), and their common plan."""
         if not hasattr(self.estimator, "plan"):
             raise TypeError(f"estimator must be a private learner of this package: got estimator={self.estimator!r}")
         account = resolve_accountant(self.accountant, _ACCOUNTANTS)
 
         @cache  # every candidate and run is calibrated at the same points
-        def accountant(mechanism, uses=1):
+        def accountant(mechanism: Any, uses: int = 1) -> PrivacyBound:
             return account(ScoredRun(mechanism=mechanism, uses=uses, score=score), runs=runs)
 
-        settled = {"epsilon": self.epsilon, "delta": self.delta, "accountant": accountant}
+        reserved = {"epsilon": self.epsilon, "delta": self.delta, "accountant": accountant}
         candidates = self._candidates()
-        if forbidden := _SETTLED.intersection(name for candidate in candidates for name in candidate):
-            raise ValueError(f"candidates must leave {sorted(_SETTLED)} to the selection: got {sorted(forbidden)}")
-        learners = [clone(self.estimator).set_params(**candidate, **settled) for candidate in candidates]
+        if forbidden := _RESERVED.intersection(name for candidate in candidates for name in candidate):
+            raise ValueError(f"candidates must leave {sorted(_RESERVED)} to the selection: got {sorted(forbidden)}")
+        clones: list[Any] = [clone(self.estimator) for _ in candidates]
+        learners = [
+            learner.set_params(**candidate, **reserved) for learner, candidate in zip(clones, candidates, strict=True)
+        ]
         plans = [learner.plan(X, y) for learner in learners]
         for candidate, plan in zip(candidates, plans, strict=True):
             if plan.mechanism != plans[0].mechanism:
@@ -263,8 +290,16 @@ class HonestSelection(_Selection):
                 )
         return candidates, learners, plans[0]
 
-    def _run(self, learner, X, y, validation, score, rng):
-        """The score and the learner, or the error that it overflowed with, of one run."""
+    def _run(
+        self,
+        learner: Any,
+        X: Matrix,
+        y: Any,
+        validation: Any,
+        score: Any,
+        rng: np.random.Generator,
+    ) -> tuple[float, Any]:
+        """The score of one run and the learner, or the FloatingPointError if theta overflowed."""
         try:
             learner.fit(X, y)
         except FloatingPointError as error:
@@ -275,10 +310,10 @@ class HonestSelection(_Selection):
 
 
 class DishonestSelection(_Selection):
-    """The best of all candidates by their score, at the privacy of a single fit: not a guarantee, and it says so.
+    """The best of all candidates by their score, with the privacy of a single fit: the choice is not accounted for.
 
-    This is how results are often reported. `privacy_.leaked` tells what (epsilon, delta) does not cover, and every fit
-    warns with a PrivacyWarning.
+    This is how results are often reported. `privacy_.leaked` states what (epsilon, delta) does not cover, and every fit
+    raises a PrivacyWarning.
 
     Parameters
     ----------
@@ -290,7 +325,7 @@ class DishonestSelection(_Selection):
     ----------
     best_estimator_, best_params_, best_score_ : the chosen fit, its candidate and its score
     scores_ : list of float, of the candidates in the grid's order; minus infinity where theta overflowed
-    privacy_ : PrivacyStatement of the chosen fit alone, with what it leaves out in `leaked`
+    privacy_ : PrivacyStatement of the chosen fit alone, with what it does not cover in `leaked`
     classes_ : ndarray, of a classifier; n_features_in_ : int
 
     Raises
@@ -298,13 +333,15 @@ class DishonestSelection(_Selection):
     ValueError for an empty grid; FloatingPointError if theta overflows for every candidate.
     """
 
-    def __init__(self, estimator, *, candidates=None, random_state=None):
+    def __init__(
+        self, estimator: Any, *, candidates: Candidates | None = None, random_state: RandomState = None
+    ) -> None:
         self.estimator = estimator
         self.candidates = candidates
         self.random_state = random_state
 
-    def fit(self, X, y, *, validation=None):
-        """Fit every candidate to X, y; keep the best by its score on validation, a pair (X, y), or on X, y; self."""
+    def fit(self, X: Matrix, y: Any, *, validation: tuple[Matrix, Any] | None = None) -> Self:
+        """Fit every candidate to X, y; keep the one with the best score on validation, a pair (X, y), or on X, y."""
         y = _vector(y)
         rng = generator(self.random_state)
         candidates = self._candidates()
@@ -322,8 +359,11 @@ class DishonestSelection(_Selection):
         privacy = replace(learner.privacy_, leaked=(*learner.privacy_.leaked, leak))
         return self._release(learner, candidates[best], score, privacy)
 
-    def _run(self, candidate, X, y, validation, rng):
-        learner = clone(self.estimator).set_params(**candidate, random_state=rng)
+    def _run(
+        self, candidate: dict[str, Any], X: Matrix, y: Any, validation: tuple[Matrix, Any], rng: np.random.Generator
+    ) -> tuple[float, Any]:
+        base: Any = clone(self.estimator)
+        learner = base.set_params(**candidate, random_state=rng)
         try:
             return float(learner.fit(X, y).score(*validation)), learner
         except FloatingPointError as error:

@@ -1,8 +1,11 @@
-"""The estimators' parameters: scikit-learn, help(), pickle and dask find what a hand-written __init__ would give."""
+"""The estimators' parameters, as scikit-learn, editors, help(), pickle and dask see them."""
 
+import ast
 import inspect
 import pickle
 import re
+import textwrap
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV
 
 import explorer.learning
-from explorer.learning import AMPClassifier, AMPRegressor, DPSGDClassifier
+from explorer.learning import AMPClassifier, AMPRegressor, DishonestSelection, DPSGDClassifier, HonestSelection
 from explorer.learning.learners.linear import PrivateLearner
 
 ESTIMATORS = [
@@ -46,6 +49,38 @@ def test_parameters_are_the_documented_ones_and_all_but_the_first_are_keywords(e
     assert first.kind is first.POSITIONAL_OR_KEYWORD
     assert {parameter.kind for parameter in others} == {first.KEYWORD_ONLY}
     assert sorted(documented(estimator)) == sorted(parameter.name for parameter in (first, *others))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_init_is_written_out_with_types_and_defaults(estimator):
+    """In the class itself, as an editor reads it without running anything; and Python evaluates what it says."""
+    (init,) = (
+        node
+        for node in ast.parse(textwrap.dedent(inspect.getsource(estimator))).body[0].body
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    )
+    written = init.args
+    assert (written.vararg, written.kwarg) == (None, None)
+    parameters = dict(inspect.signature(estimator).parameters)
+    assert [a.arg for a in written.args[1:] + written.kwonlyargs] == list(parameters)
+    types = get_type_hints(estimator.__init__)
+    assert types.pop("return") is type(None)
+    assert set(types) == set(parameters)
+    assert estimator is HonestSelection or estimator is DishonestSelection or types["epsilon"] in (float, float | None)
+    assert [name for name in parameters if parameters[name].default is inspect.Parameter.empty] == (
+        [] if estimator in LEARNERS else ["estimator"]
+    )
+
+
+def test_signature_of_one():
+    parameters = inspect.signature(AMPClassifier).parameters
+    shown = {name: (parameters[name].annotation, parameters[name].default) for name in parameters}
+    assert shown["epsilon"] == ("float", 1.0)
+    assert shown["delta"] == ("float", 1e-5)
+    assert shown["loss"] == ("str | Loss", "logistic")
+    assert shown["clip_norm"] == ("float | None", None)
+    assert shown["callback"] == ("Callable[[int, float], object] | None", None)
+    assert "delta: 'float' = 1e-05" in str(inspect.signature(AMPClassifier))
 
 
 @pytest.mark.parametrize("estimator", LEARNERS)

@@ -1,6 +1,13 @@
 """Algorithm 1: approximate minima perturbation with clipped gradients, as scikit-learn estimators."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from explorer.accounting import AMPBound, amp_accountant, calibrate_amp
 from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
@@ -8,32 +15,36 @@ from explorer.learning.learners.linear import (
     PrivateLearner,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
+    Problem,
     Release,
-    estimator,
 )
+from explorer.learning.losses import Loss
 from explorer.learning.objective import PerturbedObjective, WatchedObjective
 from explorer.learning.privacy import PrivacyStatement
+from explorer.learning.records.blocks import BlockedRecords
+from explorer.learning.solvers import Solver
+from explorer.learning.types import Array, RandomState
 from explorer.validation import positive
 
 
 class _ApproximateMinimaPerturbation(PrivateLearner):
     """Algorithm 1 on one problem; the parameters are those of AMPClassifier."""
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    accountant: object = "hockey_stick"
-    loss: object = "logistic"
-    clip_norm: float | None = None
-    gradient_tol: float = 0.01
-    output_noise_std: float = 0.15
-    data_norm: float | str = 1.0
-    f: float = 1.3
-    l2_reg: float | None = None
-    solver: object = "auto"
-    max_passes: int = 10_000
-    watch: object = None
+    epsilon: float
+    delta: float
+    accountant: str | Callable
+    loss: str | Loss
+    clip_norm: float | None
+    gradient_tol: float
+    output_noise_std: float
+    f: float
+    l2_reg: float | None
+    solver: str | Solver
+    max_passes: int
+    callback: Callable[[int, float], object] | None
+    watch: Callable[[Array, Array], object] | None
 
-    def _plan(self, problem):
+    def _plan(self, problem: Problem) -> PrivacyStatement:
         lipschitz, _ = problem.sensitivity(self.clip_norm)
         calibration = _calibrated(
             self.accountant,
@@ -57,7 +68,9 @@ class _ApproximateMinimaPerturbation(PrivateLearner):
             assumptions=ASSUMPTIONS,
         )
 
-    def _release(self, records, problem, plan, rng):
+    def _release(
+        self, records: BlockedRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
+    ) -> Release:
         mechanism = plan.mechanism
         kind = PerturbedObjective if self.watch is None else partial(WatchedObjective, watch=self.watch)
         objective = kind(
@@ -79,16 +92,16 @@ class _ApproximateMinimaPerturbation(PrivateLearner):
 
 
 def _calibrated(accountant, **target):
-    """`calibrate_amp`, or what it gave before: folds, trials and draws ask for the same target again and again."""
+    """`calibrate_amp` with a cache: folds, trials and repeated draws calibrate for the same target."""
     try:
         hash((accountant, *target.values()))
     except TypeError:
         return calibrate_amp(bound=amp_accountant(accountant), **target)
-    return _remembered(accountant, **target)
+    return _cached(accountant, **target)
 
 
 @lru_cache(maxsize=64, typed=True)
-def _remembered(accountant, **target):
+def _cached(accountant, **target):
     return calibrate_amp(bound=amp_accountant(accountant), **target)
 
 
@@ -98,7 +111,6 @@ def _name(bound):
     return type(bound).__name__
 
 
-@estimator
 class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
     """Differentially private linear classification by Algorithm 1 (approximate minima perturbation).
 
@@ -106,38 +118,38 @@ class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
     per-record gradients clipped to C, until |gradient| <= gradient_tol is verified, then releases
     theta + N(0, output_noise_std^2 I). By the paper's rule sigma = f sigma_G, with sigma_G the analytic Gaussian noise
     for (epsilon, delta), and lambda is the smallest value for which the accountant's bound of the whole algorithm
-    grants (epsilon, delta). With m > 2 classes this is done once for each class against the rest, and the m-fold
-    composition is what is granted.
+    grants (epsilon, delta). With m > 2 classes this is done once for each class against the rest, and
+    (epsilon, delta) holds for the m-fold composition.
 
     Parameters
     ----------
     epsilon : float > 0, nats
     delta : float inside (0, 1)
-    accountant : what must grant (epsilon, delta) for the whole of Algorithm 1: a name ("hockey_stick", the published
-        bound; "renyi", what the paper's experiments use; "refined", "tight", proved here; "kifer"), a class of bounds
-        on ObjectivePerturbation, or a callable from ApproximateMinimaPerturbation to a PrivacyBound, which is also
-        given uses=m when there are m > 2 classes
+    accountant : the bound that must grant (epsilon, delta) for the whole of Algorithm 1: a name ("hockey_stick", the
+        published bound; "renyi", the one of the paper's experiments; "refined" and "tight", proved in this package;
+        "kifer"), a class of bounds on ObjectivePerturbation, or a callable from ApproximateMinimaPerturbation to a
+        PrivacyBound, which also receives uses=m when there are m > 2 classes
     loss : name or object of `explorer.learning.losses` for labels -1, +1: "logistic", "smoothed_hinge", "probit"
-    clip_norm : float > 0, C, or None for the loss's own bound L on the gradient (with the constant column counted);
-        needed where that is infinite
+    clip_norm : float > 0, C, or None for the loss's bound L on the gradient (including the constant column); required
+        where that is infinite
     gradient_tol : float > 0, tau, for the gradient of the *sum* of losses
     output_noise_std : float > 0, sigma_out
-    data_norm : float > 0; longer rows are scaled down to it, never trusted. "max" takes the data's largest norm, which
-        is not private, and says so with a PrivacyWarning
+    data_norm : float > 0, B; longer rows are scaled down to it. "max" takes the largest row norm of the data, which is
+        not private and raises a PrivacyWarning
     f : float > 1, noise relative to sigma_G
     l2_reg : float > 0, lambda, or None for the rule above; when given, sigma is the smallest that grants
         (epsilon, delta) and f is not used
-    solver : "auto", or a name or function of `explorer.learning.solvers`; where it does not get there, one that always
-        converges takes over
+    solver : "auto", or a name or function of `explorer.learning.solvers`; where it does not converge, one that always
+        does takes over
     max_passes : int >= 1, limit on evaluations of the whole objective by `solver`
-    fit_intercept : bool; the constant column counts in the row norm, is regularised and perturbed like the rest
-    classes : array of the labels, or None to take those in y for public
-    random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
+    fit_intercept : bool; the constant column counts in the row norm and is regularised and perturbed like the others
+    classes : array of the labels, or None to treat the labels found in y as public
+    random_state : None (seeded by the operating system), int or numpy Generator. A seed known to others voids privacy.
     callback : callable (n_gradient_evaluations, gradient_norm) or None; an exception it raises aborts the fit.
-        What it sees is not private.
-    watch : callable (theta, b) or None, wherever the solver takes the gradient of the whole objective and last at the
-        point to be released but for its output noise, both ndarray (d,). For demonstrations only: whoever knows b
-        knows the data.
+        Its arguments are not private.
+    watch : callable (theta, b) or None, called wherever the solver evaluates the gradient of the whole objective, the
+        last time at the point that is released after adding output noise; both ndarray (d,). For demonstrations only:
+        b is the secret noise.
 
     Attributes
     ----------
@@ -147,15 +159,15 @@ class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
 
     Raises
     ------
-    NoReleaseError if gradient_tol lies below what floating point can verify: nothing is released, no attribute is set.
+    NoReleaseError if gradient_tol is below what floating point can verify: nothing is released, no attribute is set.
     ValueError for parameters out of range, and InfeasibleTarget (one of them) if no lambda or sigma grants the target.
 
     Notes
     -----
-    The noise is a floating-point approximation of a Gaussian; `explorer.learning.noise` says what its low bits can
-    reveal (Mironov 2012; Jin et al. 2022), and what a known seed does.
+    The noise is a floating-point approximation of a Gaussian; `explorer.learning.noise` describes what its low bits can
+    reveal (Mironov 2012; Jin et al. 2022), and why the seed must be secret.
 
-    References: Redberg, Koskela, Wang 2023, Algorithm 1; Iyengar et al. 2019.
+    References: Redberg, Koskela & Wang 2023, Algorithm 1; Iyengar et al. 2019.
 
     Examples
     --------
@@ -165,17 +177,55 @@ class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
     True
     """
 
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-5,
+        accountant: str | Callable = "hockey_stick",
+        loss: str | Loss = "logistic",
+        clip_norm: float | None = None,
+        gradient_tol: float = 0.01,
+        output_noise_std: float = 0.15,
+        data_norm: float | Literal["max"] = 1.0,
+        f: float = 1.3,
+        l2_reg: float | None = None,
+        solver: str | Solver = "auto",
+        max_passes: int = 10_000,
+        fit_intercept: bool = True,
+        classes: ArrayLike | None = None,
+        random_state: RandomState = None,
+        callback: Callable[[int, float], object] | None = None,
+        watch: Callable[[Array, Array], object] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.accountant = accountant
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.gradient_tol = gradient_tol
+        self.output_noise_std = output_noise_std
+        self.data_norm = data_norm
+        self.f = f
+        self.l2_reg = l2_reg
+        self.solver = solver
+        self.max_passes = max_passes
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.random_state = random_state
+        self.callback = callback
+        self.watch = watch
 
-@estimator
+
 class AMPRegressor(PrivateLinearRegressor, _ApproximateMinimaPerturbation):
     """Differentially private linear regression by Algorithm 1: `AMPClassifier` for real targets.
 
-    Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
+    Targets need no bound: one record's gradient is bounded through the loss's derivative or by clip_norm.
 
     Parameters
     ----------
     loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
-        (whose slope is unbounded: clip_norm must be given)
+        (whose derivative is unbounded: clip_norm is required)
     epsilon, delta, accountant, clip_norm, gradient_tol, output_noise_std, data_norm, f, l2_reg, solver, max_passes,
     fit_intercept, random_state, callback, watch : as in `AMPClassifier`
 
@@ -189,7 +239,7 @@ class AMPRegressor(PrivateLinearRegressor, _ApproximateMinimaPerturbation):
     ------
     As `AMPClassifier`.
 
-    References: Redberg, Koskela, Wang 2023, Algorithm 1.
+    References: Redberg, Koskela & Wang 2023, Algorithm 1.
 
     Examples
     --------
@@ -198,3 +248,40 @@ class AMPRegressor(PrivateLinearRegressor, _ApproximateMinimaPerturbation):
     >>> AMPRegressor(epsilon=1.0, random_state=0).fit(X, 0.5 * X[:, 0]).score(X, 0.5 * X[:, 0]) > 0.9
     True
     """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-5,
+        accountant: str | Callable = "hockey_stick",
+        loss: str | Loss = "huber",
+        clip_norm: float | None = None,
+        gradient_tol: float = 0.01,
+        output_noise_std: float = 0.15,
+        data_norm: float | Literal["max"] = 1.0,
+        f: float = 1.3,
+        l2_reg: float | None = None,
+        solver: str | Solver = "auto",
+        max_passes: int = 10_000,
+        fit_intercept: bool = True,
+        random_state: RandomState = None,
+        callback: Callable[[int, float], object] | None = None,
+        watch: Callable[[Array, Array], object] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.accountant = accountant
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.gradient_tol = gradient_tol
+        self.output_noise_std = output_noise_std
+        self.data_norm = data_norm
+        self.f = f
+        self.l2_reg = l2_reg
+        self.solver = solver
+        self.max_passes = max_passes
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.callback = callback
+        self.watch = watch

@@ -1,53 +1,84 @@
-"""Noisy gradient descent, what DP-GD and DP-SGD share: the noise, the step, the guarantee.
+"""Noisy gradient descent, the common part of DP-GD and DP-SGD: the noise, the step, the guarantee.
 
-At step t, with S_t the records that take part (all of them, or a Poisson sample), B their expected number, C the bound
+At step t, with S_t the records in the batch (all of them, or a Poisson sample), B their expected number, C the bound
 on one record's gradient g_i after clipping, and n the number of records,
 
     gradient_t = ( sum over i in S_t of g_i(theta_t) + N(0, sigma^2 C^2 I) ) / B + (l2_reg / n) theta_t,
     theta_(t+1) = theta_t - step(gradient_t),        theta_0 = 0,
 
-where `step` is an optimiser's: what it makes of private gradients costs nothing. The last theta is released; all
-earlier ones are covered by the same guarantee. B is the expected number, not the one that was drawn: a sample's size
-is not known to have changed when a record is added, and an empty sample is a step like any other, of noise alone.
+where `step` is an optimiser's update: by post-processing it costs no privacy. The last theta is released; all
+earlier ones are covered by the same guarantee. B is the expected batch size, not the realised one: dividing by the
+realised size would reveal it, and an empty sample is a step like any other, of noise alone.
 
-References: Song, Chaudhuri, Sarwate 2013; Bassily, Smith, Thakurta 2014; Abadi et al. 2016.
+References: Song, Chaudhuri & Sarwate 2013; Bassily, Smith & Thakurta 2014; Abadi et al. 2016.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from explorer.accounting import calibrate
-from explorer.learning.learners.linear import NEIGHBOURS, RANDOMNESS, PrivateLearner, Release
-from explorer.learning.learners.optimizers import optimizer_of
+from explorer.learning.learners.linear import PrivateLearner, Problem, Release
+from explorer.learning.learners.optimizers import Optimizer, optimizer_of
+from explorer.learning.losses import Loss
 from explorer.learning.objective import loss_on
-from explorer.learning.privacy import PrivacyStatement
+from explorer.learning.privacy import NEIGHBOURS, RANDOMNESS, PrivacyStatement
+from explorer.learning.records.blocks import BlockedRecords
+from explorer.learning.types import Array
 from explorer.validation import non_negative, positive
 
-_ROUND_RECORDS, _ROUND_ENTRIES = 2**13, 2**21  # random numbers are drawn for so much at a time; it decides the stream
-LARGEST_SQUARE = 1e200  # of theta: up to there no record's margin overflows, which would undo the clipping
+_ROUND_RECORDS, _ROUND_ENTRIES = 2**13, 2**21  # noise drawn at a time; part of what a seed determines
+LARGEST_SQUARE = 1e200  # of |theta|^2: below it no margin overflows, which would undo the clipping
 
 
 class NoisyDescent(PrivateLearner):
-    """The iteration above as a learner. A subclass says what is sampled and how that is accounted for:
+    """The iteration above as a learner. A subclass defines the sampling and its accounting:
 
-    - `_accountants`: names of callables, (mechanism, uses=m) to PrivacyBound;
+    - `_accountants`: callables by name, (mechanism, uses=m) to PrivacyBound;
     - `_n_steps(problem)`, `_expected_batch(problem)`: public numbers, T and B;
     - `_mechanism(problem, noise_multiplier)`: the mechanism of all T steps; `_noise_std(problem, mechanism)`: sigma C;
-    - `_assumptions`: what its guarantee takes for granted;
-    - `_gradients(records, problem, steps, rng)`: iterates over the steps; of each, the number of records in the sample
-      and a function from theta to the sum of their clipped gradients.
+    - `_assumptions`: the assumptions of its guarantee;
+    - `_gradients(records, problem, steps, rng)`: for each step, the number of records in the sample and a function from
+      theta to the sum of their clipped gradients.
     """
 
-    epsilon: float | None = 1.0
-    delta: float = 1e-5
-    loss: object = "logistic"
-    clip_norm: float | None = None
-    data_norm: float | str = 1.0
-    noise_multiplier: float | None = None
-    watch: object = None
+    epsilon: float | None
+    delta: float
+    loss: str | Loss
+    clip_norm: float | None
+    noise_multiplier: float | None
+    learning_rate: float
+    optimizer: str | Optimizer
+    l2_reg: float
+    accountant: str | Callable
+    callback: Callable[[int, Array], object] | None
+    watch: Callable[[Array, Array], object] | None
 
-    def _plan(self, problem):
+    _accountants: ClassVar[Mapping[str, Callable]]
+    _assumptions: ClassVar[tuple[str, ...]]
+
+    def _n_steps(self, problem: Problem) -> int:
+        raise NotImplementedError
+
+    def _expected_batch(self, problem: Problem) -> float:
+        raise NotImplementedError
+
+    def _mechanism(self, problem: Problem, noise_multiplier: float) -> Any:
+        raise NotImplementedError
+
+    def _noise_std(self, problem: Problem, mechanism: Any) -> float:
+        raise NotImplementedError
+
+    def _gradients(
+        self, records: Any, problem: Problem, steps: int, rng: np.random.Generator
+    ) -> Iterator[tuple[int, Callable[[Array], Array]]]:
+        raise NotImplementedError
+
+    def _plan(self, problem: Problem) -> PrivacyStatement:
         optimizer_of(self.optimizer)
         positive("learning_rate", self.learning_rate)
         non_negative("l2_reg", self.l2_reg)
@@ -75,7 +106,9 @@ class NoisyDescent(PrivateLearner):
             assumptions=(NEIGHBOURS, *self._assumptions, *RANDOMNESS),
         )
 
-    def _release(self, records, problem, plan, rng):
+    def _release(
+        self, records: BlockedRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
+    ) -> Release:
         steps, batch = self._n_steps(problem), self._expected_batch(problem)
         noise_std = self._noise_std(problem, plan.mechanism)
         decay = non_negative("l2_reg", self.l2_reg) / problem.n_records
@@ -97,24 +130,24 @@ class NoisyDescent(PrivateLearner):
                         self.watch(theta.copy(), draw.copy())
         return Release(theta, evaluations)
 
-    def _overflow(self, step):
+    def _overflow(self, step: int) -> FloatingPointError:
         return FloatingPointError(
             f"theta overflowed at step {step}; learning_rate or l2_reg must be smaller: "
             f"got learning_rate={self.learning_rate!r}, l2_reg={self.l2_reg!r}"
         )
 
 
-def clipped_gradient(block, theta, loss, clip_norm):
-    """The sum over the block's records of their gradients clipped to clip_norm (None: as they are), ndarray (d,).
+def clipped_gradient(block: Any, theta: Array, loss: Loss, clip_norm: float | None) -> tuple[Array]:
+    """The sum of the block's per-record gradients, clipped to clip_norm unless it is None, ndarray (d,).
 
-    In a tuple, for `Records.total`.
+    In a tuple, as `Records.total` requires.
     """
     slopes = loss_on(block, loss, clip_norm).derivative(block.dot(theta), block.y)
     return (block.transposed_dot(slopes),)
 
 
-def resolve_accountant(accountant, named):
-    """The callable of the dict `named` that `accountant` names, or that callable itself; ValueError if neither."""
+def resolve_accountant(accountant: str | Callable, named: Mapping[str, Callable]) -> Callable:
+    """The entry of `named` called `accountant`, or `accountant` itself if it is callable; ValueError otherwise."""
     if isinstance(accountant, str) and accountant in named:
         return named[accountant]
     if callable(accountant):

@@ -1,38 +1,43 @@
 """DP-FTRL: prefix sums of clipped gradients by tree aggregation, as scikit-learn estimators."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from explorer.accounting import Gaussian, GaussianLowerBound, TreeAggregation, calibrate_gaussian
 from explorer.learning.learners.descent import LARGEST_SQUARE, clipped_gradient
 from explorer.learning.learners.linear import (
-    NEIGHBOURS,
-    RANDOMNESS,
     PrivateLearner,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
+    Problem,
     Release,
-    estimator,
 )
-from explorer.learning.privacy import PrivacyStatement
+from explorer.learning.losses import Loss
+from explorer.learning.privacy import NEIGHBOURS, RANDOMNESS, PrivacyStatement
+from explorer.learning.types import Array, RandomState
 from explorer.validation import natural, positive
 
 _ASSUMPTIONS = (
     f"{NEIGHBOURS}; the number of records is not used",
-    "each record's batch is drawn independently of the other records; no amplification by that draw is claimed",
+    "each record's batch is drawn independently of the other records; no privacy amplification is claimed for it",
     "the class labels and the number of features are public",
     *RANDOMNESS,
 )
 
 
-def prefix_noise(steps, draw):
+def prefix_noise(steps: int, draw: Callable[[], Any]) -> Iterator[Any]:
     """The noise of the prefix sums S_1, ..., S_steps of a stream, from independent noise in the nodes of a binary tree.
 
-    Every complete node over 2^k leaves has its own noise on the sum of its leaves. A prefix is a sum of at most
-    log2(steps) + 1 nodes, one for each 1 in its length's binary digits. The same sum is known a second time from a
-    node's two children, whose estimates have variance v each: weighted by inverse variances, noise of variance
-    1 / (1 + 1 / (2v)) remains, which tends to 1/2. This uses no node twice, so it costs no privacy.
+    Every complete node over 2^k leaves carries independent noise on the sum of its leaves. A prefix is a sum of at most
+    log2(steps) + 1 nodes, one for each 1 in the binary digits of its length. A node's two children, whose estimates
+    have variance v each, give a second estimate of its sum; weighting both by inverse variances leaves noise of
+    variance 1 / (1 + 1 / (2v)), which tends to 1/2. It only post-processes the noisy nodes, so it costs no privacy.
 
     Parameters
     ----------
@@ -41,14 +46,14 @@ def prefix_noise(steps, draw):
 
     Yields
     ------
-    The noise of each prefix sum in turn, in the type that `draw` gives.
+    The noise of each prefix sum in turn, of the type that `draw` returns.
 
-    References: Dwork, Naor, Pitassi, Rothblum 2010; Honaker 2015, the estimate from below; Kairouz et al. 2021.
+    References: Dwork, Naor, Pitassi & Rothblum 2010; Honaker 2015 (the estimate from below); Kairouz et al. 2021.
     """
-    nodes = []  # estimates of those that make up the prefix
+    nodes = []  # estimates of the nodes whose sum is the prefix
     for step in range(1, steps + 1):
         node, variance = draw(), 1.0
-        for _ in range(_trailing_zeros(step)):  # the node is a right child: with its sibling it makes their parent
+        for _ in range(_trailing_zeros(step)):  # the node is a right child: merge it with its sibling into their parent
             children = nodes.pop() + node
             variance = _combined(variance)
             node = variance * draw() + (1 - variance) * children
@@ -56,7 +61,7 @@ def prefix_noise(steps, draw):
         yield sum(nodes)
 
 
-def prefix_variance(step):
+def prefix_variance(step: int) -> float:
     """Variance of the noise in the prefix sum S_step, in units of a node's: float."""
     total, variance = 0.0, 1.0
     for level in range(step.bit_length()):
@@ -65,12 +70,12 @@ def prefix_variance(step):
     return total
 
 
-def tree_noise_covariance(steps):
+def tree_noise_covariance(steps: int) -> Array:
     """Covariance, over steps, of the noise that tree aggregation adds to each step's gradient.
 
-    Step t's noise is that of S_t less that of S_(t-1). For comparison it would be the identity for DP-SGD, whose noise
-    is fresh at each step, and all ones for objective perturbation, whose noise is one linear term. The covariance of
-    the prefix sums is the cumulative sum over both axes.
+    Step t's noise is that of S_t minus that of S_(t-1). For comparison: the covariance is the identity for DP-SGD,
+    whose noise is independent in each step, and all ones for objective perturbation, whose noise is one linear term.
+    The covariance of the prefix sums is the cumulative sum over both axes.
 
     Parameters
     ----------
@@ -88,32 +93,32 @@ def tree_noise_covariance(steps):
     return increments @ increments.T
 
 
-def _trailing_zeros(step):
+def _trailing_zeros(step: int) -> int:
     return (step & -step).bit_length() - 1
 
 
-def _combined(variance):
-    """Variance of a node's own noise, 1, combined with that of its two children's sum, 2 variance."""
+def _combined(variance: float) -> float:
+    """Variance of the inverse-variance average of a node's noise (1) and its two children's sum (2 variance)."""
     return 2 * variance / (1 + 2 * variance)
 
 
 class _TreeAggregationLearner(PrivateLearner):
     """DP-FTRL on one problem; the parameters are those of DPFTRLClassifier."""
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    loss: object = "logistic"
-    clip_norm: float | None = None
-    steps: int = 64
-    epochs: int = 4
-    learning_rate: float | None = None
-    output_noise_std: float = 0.15
-    data_norm: float | str = 1.0
-    watch: object = None
+    epsilon: float
+    delta: float
+    loss: str | Loss
+    clip_norm: float | None
+    steps: int
+    epochs: int
+    learning_rate: float | None
+    output_noise_std: float
+    callback: Callable[[int, float], object] | None
+    watch: Callable[[Array, Array], object] | None
 
-    _picks_records = True
+    _reads_single_records = True
 
-    def _plan(self, problem):
+    def _plan(self, problem: Problem) -> PrivacyStatement:
         epsilon = positive("epsilon", self.epsilon)
         mechanism = TreeAggregation(
             noise_std=1.0,
@@ -121,7 +126,7 @@ class _TreeAggregationLearner(PrivateLearner):
             steps=self.steps,
             epochs=self.epochs,
         )
-        sensitivity = np.sqrt(problem.uses) * mechanism.gaussian.sensitivity  # of all classes' trees together
+        sensitivity = np.sqrt(problem.uses) * mechanism.gaussian.sensitivity  # of the trees of all classes
         noise_std = calibrate_gaussian(epsilon=epsilon, delta=self.delta, sensitivity=sensitivity).value
         together = Gaussian(noise_std=noise_std, sensitivity=sensitivity)
         return PrivacyStatement(
@@ -135,7 +140,7 @@ class _TreeAggregationLearner(PrivateLearner):
             assumptions=_ASSUMPTIONS,
         )
 
-    def _release(self, records, problem, plan, rng):
+    def _release(self, records: Any, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator) -> Release:
         mechanism = plan.mechanism
         clip_norm = problem.sensitivity(self.clip_norm)[1]
         rate = self._learning_rate(mechanism)
@@ -165,18 +170,18 @@ class _TreeAggregationLearner(PrivateLearner):
                     before = noise
         return Release(theta, evaluations)
 
-    def _learning_rate(self, mechanism):
+    def _learning_rate(self, mechanism: TreeAggregation) -> float:
         if self.learning_rate is not None:
             return positive("learning_rate", self.learning_rate)
         noise = mechanism.noise_std * np.sqrt(mechanism.epochs * prefix_variance(mechanism.steps))
         return positive("output_noise_std", self.output_noise_std) / noise
 
 
-def independent_batches(n_records, *, steps, rng):
+def independent_batches(n_records: int, *, steps: int, rng: np.random.Generator) -> list[np.ndarray]:
     """A batch for each record, uniform and independent of the others': list of `steps` ascending index arrays.
 
-    A shuffle into batches of fixed size would not do: one record more moves others to another batch. Here it joins
-    one batch and all others stay what they are.
+    Not a shuffle into batches of fixed size, in which adding a record would move others to another batch. Here an
+    added record joins one batch and leaves the others unchanged.
     """
     batch = rng.integers(steps, size=n_records)
     order = np.argsort(batch, kind="stable")
@@ -184,46 +189,44 @@ def independent_batches(n_records, *, steps, rng):
     return [order[low:high] for low, high in pairwise(ends)]
 
 
-@estimator
 class DPFTRLClassifier(PrivateLinearClassifier, _TreeAggregationLearner):
     """Differentially private linear classification by DP-FTRL (follow the regularised leader, tree aggregation).
 
-    Every record is put into one of `steps` batches by a draw of its own. An epoch passes over the batches in a fixed
-    order; with S_t the sum of the first t batches' gradients, per record clipped to C and each taken where the iterate
-    then was,
+    Every record is assigned to one of `steps` batches at random, independently of the others. An epoch passes over the
+    batches in a fixed order; with S_t the sum of the first t batches' gradients, clipped per record to C and each taken
+    at the iterate of its step,
 
         theta_t = theta_0 - learning_rate (S_t + noise),
 
     the minimiser of (S_t + noise).theta + |theta - theta_0|^2 / (2 learning_rate). The noise comes from a binary tree
     over the steps (`prefix_noise`): it is correlated, and in S_t grows with log t, not with t. The next epoch has a new
-    tree and starts at the last theta; the very last is released. One record is in one leaf, hence in at most
-    floor(log2 steps) + 1 nodes of each tree: the whole fit is a Gaussian mechanism of sensitivity C sqrt(epochs
-    height), sqrt(m) times as much with one tree for each of m > 2 classes.
+    tree and starts at the last theta; the last theta of the last epoch is released. One record is in one leaf, hence in
+    at most height = floor(log2 steps) + 1 nodes of each tree: the whole fit is a Gaussian mechanism of sensitivity
+    C sqrt(epochs height), and sqrt(m) times as much with one tree for each of m > 2 classes.
 
     Parameters
     ----------
     epsilon : float > 0, nats
     delta : float inside (0, 1)
     loss : name or object of `explorer.learning.losses` for labels -1, +1: "logistic", "smoothed_hinge", "probit"
-    clip_norm : float > 0, C, or None for the loss's own bound L on the gradient (with the constant column counted);
-        needed where that is infinite
-    steps : int >= 1, batches in an epoch; a public number, not derived from the number of records. A power of 2 less
-        one is the worst choice, since its prefix is the sum of the most nodes. The iterates overshoot where
-        learning_rate times the curvature of a batch's sum exceeds 2: take more steps for many records
+    clip_norm : float > 0, C, or None for the loss's bound L on the gradient (including the constant column); required
+        where that is infinite
+    steps : int >= 1, batches in an epoch; a public number, not derived from the number of records. A power of 2 minus
+        one is the worst choice, since its prefix is a sum of the most nodes. The iterates overshoot where
+        learning_rate times the curvature of a batch's sum exceeds 2: use more steps for many records
     epochs : int >= 1
-    learning_rate : float > 0, for *sums* of gradients, or None for the one at which the noise of all epochs together,
-        were it only added up, is output_noise_std in each released coefficient
-    output_noise_std : float > 0, for that rule; not used when learning_rate is given
-    data_norm : float > 0; longer rows are scaled down to it, never trusted. "max" takes the data's largest norm, which
-        is not private, and says so with a PrivacyWarning
-    fit_intercept : bool; the constant column counts in the row norm and is learned like the rest
-    classes : array of the labels, or None to take those in y for public
-    random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
+    learning_rate : float > 0, for *sums* of gradients, or None for the one at which the accumulated noise of all
+        epochs has standard deviation output_noise_std in each released coefficient (ignoring curvature)
+    output_noise_std : float > 0, for this rule; not used when learning_rate is given
+    data_norm : float > 0, B; longer rows are scaled down to it. "max" takes the largest row norm of the data, which is
+        not private and raises a PrivacyWarning
+    fit_intercept : bool; the constant column counts in the row norm and is learned like the others
+    classes : array of the labels, or None to treat the labels found in y as public
+    random_state : None (seeded by the operating system), int or numpy Generator. A seed known to others voids privacy.
     callback : callable (n_gradient_evaluations, norm of the batch's gradient) or None, after each step; an exception
-        it raises aborts the fit. What it sees is not private.
-    watch : callable (theta, noise) or None, after each step: the iterate, and by how much the noise in its sum of
-        gradients differs from that of the step before, both ndarray (d,). For demonstrations only: whoever knows the
-        noise knows the data.
+        it raises aborts the fit. Its arguments are not private.
+    watch : callable (theta, noise) or None, after each step: the iterate, and the change of the noise in the prefix sum
+        since the previous step, both ndarray (d,). For demonstrations only: the noise is secret.
 
     Attributes
     ----------
@@ -233,15 +236,15 @@ class DPFTRLClassifier(PrivateLinearClassifier, _TreeAggregationLearner):
 
     Raises
     ------
-    ValueError for parameters out of range. FloatingPointError if |theta| exceeds 1e100, which takes an absurd learning
-    rate. All iterates being private, this error tells nothing that the guarantee does not cover.
+    ValueError for parameters out of range. FloatingPointError if |theta| exceeds 1e100, which takes an extreme
+    learning rate. All iterates are private, so this error reveals nothing that the guarantee does not cover.
 
     Notes
     -----
-    The noise is drawn in floating point: `explorer.learning.noise` says what its low bits can reveal.
+    The noise is drawn in floating point: `explorer.learning.noise` describes what its low bits can reveal.
 
-    References: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021, Algorithm 1 with tree restarts (there one record is
-    replaced by a zero gradient); Honaker 2015; Smith & Thakurta 2013.
+    References: Kairouz et al. 2021, Algorithm 1 with tree restarts (there one record is replaced by a zero gradient);
+    Honaker 2015; Smith & Thakurta 2013.
 
     Examples
     --------
@@ -251,17 +254,49 @@ class DPFTRLClassifier(PrivateLinearClassifier, _TreeAggregationLearner):
     True
     """
 
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-5,
+        loss: str | Loss = "logistic",
+        clip_norm: float | None = None,
+        steps: int = 64,
+        epochs: int = 4,
+        learning_rate: float | None = None,
+        output_noise_std: float = 0.15,
+        data_norm: float | Literal["max"] = 1.0,
+        fit_intercept: bool = True,
+        classes: ArrayLike | None = None,
+        random_state: RandomState = None,
+        callback: Callable[[int, float], object] | None = None,
+        watch: Callable[[Array, Array], object] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.steps = steps
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.output_noise_std = output_noise_std
+        self.data_norm = data_norm
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.random_state = random_state
+        self.callback = callback
+        self.watch = watch
 
-@estimator
+
 class DPFTRLRegressor(PrivateLinearRegressor, _TreeAggregationLearner):
     """Differentially private linear regression by DP-FTRL: `DPFTRLClassifier` for real targets.
 
-    Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
+    Targets need no bound: one record's gradient is bounded through the loss's derivative or by clip_norm.
 
     Parameters
     ----------
     loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
-        (whose slope is unbounded: clip_norm must be given)
+        (whose derivative is unbounded: clip_norm is required)
     epsilon, delta, clip_norm, steps, epochs, learning_rate, output_noise_std, data_norm, fit_intercept, random_state,
     callback, watch : as in `DPFTRLClassifier`
 
@@ -275,5 +310,36 @@ class DPFTRLRegressor(PrivateLinearRegressor, _TreeAggregationLearner):
     ------
     As `DPFTRLClassifier`.
 
-    References: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021.
+    References: Kairouz et al. 2021.
     """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-5,
+        loss: str | Loss = "huber",
+        clip_norm: float | None = None,
+        steps: int = 64,
+        epochs: int = 4,
+        learning_rate: float | None = None,
+        output_noise_std: float = 0.15,
+        data_norm: float | Literal["max"] = 1.0,
+        fit_intercept: bool = True,
+        random_state: RandomState = None,
+        callback: Callable[[int, float], object] | None = None,
+        watch: Callable[[Array, Array], object] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.steps = steps
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.output_noise_std = output_noise_std
+        self.data_norm = data_norm
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.callback = callback
+        self.watch = watch

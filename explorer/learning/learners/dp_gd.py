@@ -1,23 +1,32 @@
 """DP-GD, full-batch gradient descent with noise, as scikit-learn estimators.
 
-All T steps together, with one record's gradient bounded by C in each, are one Gaussian mechanism of sensitivity
-sqrt(T) C: its cost is known exactly, and choosing later steps by earlier outputs does not change it.
+The composition of all T steps, with one record's gradient bounded by C in each, is a Gaussian mechanism of sensitivity
+sqrt(T) C, so the accounting is exact, and that later steps depend on earlier outputs does not change it.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from explorer.accounting import Gaussian, GaussianLowerBound
 from explorer.learning.learners.descent import NoisyDescent, clipped_gradient
-from explorer.learning.learners.linear import PrivateLinearClassifier, PrivateLinearRegressor, estimator
+from explorer.learning.learners.linear import PrivateLinearClassifier, PrivateLinearRegressor, Problem
+from explorer.learning.learners.optimizers import Optimizer
+from explorer.learning.losses import Loss
+from explorer.learning.records.blocks import BlockedRecords
+from explorer.learning.types import Array, RandomState
 from explorer.validation import natural
 
 
 class GaussianComposition(GaussianLowerBound):
-    """`uses` Gaussian mechanisms on the same data, exactly: one of sensitivity sqrt(uses) times as large."""
+    """The exact composition of `uses` equal Gaussian mechanisms: one of sensitivity sqrt(uses) times as large."""
 
-    def __init__(self, mechanism, *, uses=1):
+    def __init__(self, mechanism: Gaussian, *, uses: int = 1) -> None:
         sensitivity = mechanism.sensitivity * np.sqrt(natural("uses", uses))
         super().__init__(Gaussian(noise_std=mechanism.noise_std, sensitivity=sensitivity))
 
@@ -28,43 +37,40 @@ _ACCOUNTANTS = {"exact": GaussianComposition}
 class _FullBatchDescent(NoisyDescent):
     """DP-GD on one problem; the parameters are those of DPGDClassifier."""
 
-    steps: int = 100
-    learning_rate: float = 1.0
-    optimizer: object = "sgd"
-    l2_reg: float = 0.0
-    accountant: object = "exact"
+    steps: int
 
     _accountants = _ACCOUNTANTS
     _assumptions = (
         "the number of records is public: the gradient's sum is divided by it",
         "the class labels and the number of features are public",
-        "theta may be watched at every step",
+        "every iterate theta may be observed",
     )
 
-    def _expected_batch(self, problem):
+    def _expected_batch(self, problem: Problem) -> float:
         return problem.n_records
 
-    def _n_steps(self, problem):
+    def _n_steps(self, problem: Problem) -> int:
         return natural("steps", self.steps)
 
-    def _mechanism(self, problem, noise_multiplier):
+    def _mechanism(self, problem: Problem, noise_multiplier: float) -> Gaussian:
         bound = problem.sensitivity(self.clip_norm)[0]
         return Gaussian(noise_std=noise_multiplier * bound, sensitivity=bound * np.sqrt(self._n_steps(problem)))
 
-    def _noise_std(self, problem, mechanism):
+    def _noise_std(self, problem: Problem, mechanism: Gaussian) -> float:
         return mechanism.noise_std
 
-    def _gradients(self, records, problem, steps, rng):
+    def _gradients(
+        self, records: Any, problem: Problem, steps: int, rng: np.random.Generator
+    ) -> Iterator[tuple[int, Callable[[Array], Array]]]:
         _, clip_norm = problem.sensitivity(self.clip_norm)
         for _ in range(steps):
             yield records.n_records, partial(_gradient, records, problem.loss, clip_norm)
 
 
-def _gradient(records, loss, clip_norm, theta):
+def _gradient(records: BlockedRecords, loss: Loss, clip_norm: float | None, theta: Array) -> Array:
     return records.total(clipped_gradient, theta, loss, clip_norm)[0]
 
 
-@estimator
 class DPGDClassifier(PrivateLinearClassifier, _FullBatchDescent):
     """Differentially private linear classification by full-batch gradient descent with noise.
 
@@ -72,14 +78,15 @@ class DPGDClassifier(PrivateLinearClassifier, _FullBatchDescent):
 
         theta <- theta - step( (sum of all gradients + N(0, noise_multiplier^2 C^2 I)) / n + (l2_reg / n) theta ).
 
-    The last theta is released. With m > 2 classes this is done once for each class against the rest, and the m-fold
-    composition is what is granted.
+    The last theta is released. With m > 2 classes this is done once for each class against the rest, and
+    (epsilon, delta) holds for the m-fold composition.
 
     Parameters
     ----------
     steps : int >= 1, T
     learning_rate : float > 0; for logistic loss, unit rows and a constant, gradient descent is stable up to 4
-    accountant : "exact" (`GaussianComposition`), or a callable from Gaussian to a PrivacyBound, also given uses=m
+    accountant : "exact" (`GaussianComposition`), or a callable from Gaussian to a PrivacyBound, which also receives
+        uses=m
     epsilon, delta, loss, clip_norm, data_norm, noise_multiplier, optimizer, l2_reg, fit_intercept, classes,
     random_state, callback, watch : as in `DPSGDClassifier`
 
@@ -95,9 +102,9 @@ class DPGDClassifier(PrivateLinearClassifier, _FullBatchDescent):
 
     Notes
     -----
-    The noise is drawn in floating point: `explorer.learning.noise` says what its low bits can reveal.
+    The noise is drawn in floating point: `explorer.learning.noise` describes what its low bits can reveal.
 
-    References: Song, Chaudhuri, Sarwate 2013; Balle, Wang 2018 for the calibration.
+    References: Song, Chaudhuri & Sarwate 2013; Balle & Wang 2018 for the calibration.
 
     Examples
     --------
@@ -107,17 +114,53 @@ class DPGDClassifier(PrivateLinearClassifier, _FullBatchDescent):
     True
     """
 
+    def __init__(
+        self,
+        epsilon: float | None = 1.0,
+        *,
+        delta: float = 1e-5,
+        loss: str | Loss = "logistic",
+        clip_norm: float | None = None,
+        data_norm: float | Literal["max"] = 1.0,
+        noise_multiplier: float | None = None,
+        steps: int = 100,
+        learning_rate: float = 1.0,
+        optimizer: str | Optimizer = "sgd",
+        l2_reg: float = 0.0,
+        accountant: str | Callable = "exact",
+        fit_intercept: bool = True,
+        classes: ArrayLike | None = None,
+        random_state: RandomState = None,
+        callback: Callable[[int, Array], object] | None = None,
+        watch: Callable[[Array, Array], object] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.data_norm = data_norm
+        self.noise_multiplier = noise_multiplier
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.l2_reg = l2_reg
+        self.accountant = accountant
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.random_state = random_state
+        self.callback = callback
+        self.watch = watch
 
-@estimator
+
 class DPGDRegressor(PrivateLinearRegressor, _FullBatchDescent):
     """Differentially private linear regression by full-batch gradient descent: `DPGDClassifier` for real targets.
 
-    Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
+    Targets need no bound: one record's gradient is bounded through the loss's derivative or by clip_norm.
 
     Parameters
     ----------
     loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
-        (whose slope is unbounded: clip_norm must be given)
+        (whose derivative is unbounded: clip_norm is required)
     steps, learning_rate, accountant : as in `DPGDClassifier`
     epsilon, delta, clip_norm, data_norm, noise_multiplier, optimizer, l2_reg, fit_intercept, random_state,
     callback, watch : as in `DPSGDClassifier`
@@ -132,7 +175,7 @@ class DPGDRegressor(PrivateLinearRegressor, _FullBatchDescent):
     ------
     As `DPSGDClassifier`.
 
-    References: Song, Chaudhuri, Sarwate 2013.
+    References: Song, Chaudhuri & Sarwate 2013.
 
     Examples
     --------
@@ -141,3 +184,38 @@ class DPGDRegressor(PrivateLinearRegressor, _FullBatchDescent):
     >>> DPGDRegressor(epsilon=1.0, random_state=0).fit(X, 0.5 * X[:, 0]).score(X, 0.5 * X[:, 0]) > 0.9
     True
     """
+
+    def __init__(
+        self,
+        epsilon: float | None = 1.0,
+        *,
+        delta: float = 1e-5,
+        loss: str | Loss = "huber",
+        clip_norm: float | None = None,
+        data_norm: float | Literal["max"] = 1.0,
+        noise_multiplier: float | None = None,
+        steps: int = 100,
+        learning_rate: float = 1.0,
+        optimizer: str | Optimizer = "sgd",
+        l2_reg: float = 0.0,
+        accountant: str | Callable = "exact",
+        fit_intercept: bool = True,
+        random_state: RandomState = None,
+        callback: Callable[[int, Array], object] | None = None,
+        watch: Callable[[Array, Array], object] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.data_norm = data_norm
+        self.noise_multiplier = noise_multiplier
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.l2_reg = l2_reg
+        self.accountant = accountant
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.callback = callback
+        self.watch = watch

@@ -1,24 +1,33 @@
 """DP-SGD for generalised linear models, as scikit-learn estimators.
 
-Real Poisson sampling: a coin of its own decides for every record and step whether the record takes part, which is what
-the accounting is about; a sample may be empty. A record's gradient is f'(x.theta; y) x, of rank one, so clipping it is
-clipping the number f' at C / |x|: no gradient of a single record is ever formed.
+Samples are Poisson, as the accounting assumes: every record enters every step's sample independently; a sample may be
+empty. A record's gradient is f'(x.theta; y) x, so clipping it amounts to clipping the number f' at C / |x|: per-record
+gradients are never formed.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import ceil
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from explorer.accounting import CompositionBound, PoissonSubsampledGaussian, RenyiBound
 from explorer.learning.learners.descent import NoisyDescent, clipped_gradient
-from explorer.learning.learners.linear import PrivateLinearClassifier, PrivateLinearRegressor, estimator
+from explorer.learning.learners.linear import PrivateLinearClassifier, PrivateLinearRegressor, Problem
+from explorer.learning.learners.optimizers import Optimizer
+from explorer.learning.losses import Loss
+from explorer.learning.records.blocks import Block, Records
+from explorer.learning.types import Array, RandomState
 from explorer.validation import natural, positive
 
-# Integer orders are finite sums: calibration takes a twentieth of a second, for at most 1% more noise than all orders.
+# RDP at integer orders is a finite sum: calibration takes 0.05 s and at most 1% more noise than with all orders.
 ORDERS = range(2, 257)
 
 _ACCOUNTANTS = {"renyi": partial(RenyiBound, orders=ORDERS), "profile": CompositionBound}
@@ -27,38 +36,36 @@ _ACCOUNTANTS = {"renyi": partial(RenyiBound, orders=ORDERS), "profile": Composit
 class _PoissonSampledDescent(NoisyDescent):
     """DP-SGD on one problem; the parameters are those of DPSGDClassifier."""
 
-    batch_size: float = 256
-    epochs: int = 60
-    learning_rate: float = 1.0
-    optimizer: object = "sgd"
-    l2_reg: float = 0.0
-    accountant: object = "renyi"
+    batch_size: float
+    epochs: int
 
     _accountants = _ACCOUNTANTS
-    _picks_records = True
+    _reads_single_records = True
     _assumptions = (
         "the number of records is public: the sampling rate and the number of steps follow from it",
         "the class labels and the number of features are public",
-        "every step takes a Poisson sample of its own; theta may be watched at every step, the samples may not",
+        "every step takes an independent, secret Poisson sample; every iterate theta may be observed",
     )
 
-    def _expected_batch(self, problem):
+    def _expected_batch(self, problem: Problem) -> float:
         return min(positive("batch_size", self.batch_size), problem.n_records)
 
-    def _n_steps(self, problem):
+    def _n_steps(self, problem: Problem) -> int:
         return natural("epochs", self.epochs) * ceil(problem.n_records / self._expected_batch(problem))
 
-    def _mechanism(self, problem, noise_multiplier):
+    def _mechanism(self, problem: Problem, noise_multiplier: float) -> PoissonSubsampledGaussian:
         return PoissonSubsampledGaussian(
             noise_multiplier=noise_multiplier,
             sampling_rate=self._expected_batch(problem) / problem.n_records,
             steps=self._n_steps(problem),
         )
 
-    def _noise_std(self, problem, mechanism):
+    def _noise_std(self, problem: Problem, mechanism: PoissonSubsampledGaussian) -> float:
         return mechanism.noise_multiplier * problem.sensitivity(self.clip_norm)[0]
 
-    def _gradients(self, records, problem, steps, rng):
+    def _gradients(
+        self, records: Any, problem: Problem, steps: int, rng: np.random.Generator
+    ) -> Iterator[tuple[int, Callable[[Array], Array]]]:
         rate = self._expected_batch(problem) / problem.n_records
         samples = poisson_samples(rng, n_records=problem.n_records, sampling_rate=rate, steps=steps)
         _, clip_norm = problem.sensitivity(self.clip_norm)
@@ -66,11 +73,11 @@ class _PoissonSampledDescent(NoisyDescent):
             yield len(block.y), partial(_gradient, block, problem.loss, clip_norm)
 
 
-def poisson_samples(rng, *, n_records, sampling_rate, steps):
-    """A list with the sample of each step: increasing ndarrays of record numbers, each there with probability q.
+def poisson_samples(rng: np.random.Generator, *, n_records: int, sampling_rate: float, steps: int) -> list[np.ndarray]:
+    """The sample of each step: increasing ndarrays of record numbers, each included with probability q.
 
-    All n_records * steps coins are independent; the gaps between heads in the row of them all are geometric, and only
-    those are drawn.
+    The n_records * steps Bernoulli(q) trials are independent. The gaps between successes, in one sequence of all
+    trials, are geometric; only the gaps are drawn.
 
     Parameters
     ----------
@@ -78,29 +85,29 @@ def poisson_samples(rng, *, n_records, sampling_rate, steps):
     n_records, steps : int >= 1
     sampling_rate : float in (0, 1], q
     """
-    coins = n_records * steps
-    expected = coins * sampling_rate
+    trials = n_records * steps
+    expected = trials * sampling_rate
     parts, last = [], -1
-    while last < coins:
+    while last < trials:
         gaps = rng.geometric(sampling_rate, size=int(expected + 5 * np.sqrt(expected)) + 8)
-        parts.append(last + np.cumsum(np.minimum(gaps, coins + 1)))  # a gap beyond the end may be huge
+        parts.append(last + np.cumsum(np.minimum(gaps, trials + 1)))  # avoids overflow
         last = parts[-1][-1]
-    heads = np.concatenate(parts)
-    ends = np.searchsorted(heads, n_records * np.arange(steps + 1))
-    rows = heads % n_records
+    successes = np.concatenate(parts)
+    ends = np.searchsorted(successes, n_records * np.arange(steps + 1))
+    rows = successes % n_records
     return [rows[start:end] for start, end in pairwise(ends.tolist())]
 
 
-def _gradient(block, loss, clip_norm, theta):
+def _gradient(block: Block | _SparseBlock, loss: Loss, clip_norm: float | None, theta: Array) -> Array:
     return clipped_gradient(block, theta, loss, clip_norm)[0]
 
 
-def _dense_blocks(records, samples):
+def _dense_blocks(records: Records, samples: Iterable[np.ndarray]) -> Iterator[Block]:
     return map(records.take, samples)
 
 
-def _sparse_blocks(records, samples):
-    """One block for each sample. Their rows are taken together: indexing a sparse matrix costs more than its rows."""
+def _sparse_blocks(records: Records, samples: list[np.ndarray]) -> Iterator[_SparseBlock]:
+    """One block for each sample. All rows are indexed at once: an indexing operation has a high constant cost."""
     block = records.take(np.concatenate(samples))
     starts = block.X.indptr
     counts = np.diff(starts)
@@ -122,7 +129,7 @@ def _sparse_blocks(records, samples):
 
 @dataclass(frozen=True, kw_only=True)
 class _SparseBlock:
-    """What `Block` is, from the entries of scaled sparse rows; both products at a tenth of scipy's overhead."""
+    """A `Block` of scaled sparse rows by their entries; both products have a tenth of scipy's overhead."""
 
     values: np.ndarray
     columns: np.ndarray
@@ -132,12 +139,12 @@ class _SparseBlock:
     dimension: int
     constant: bool
 
-    def dot(self, theta):
+    def dot(self, theta: Array) -> Array:
         """Margins x_i.theta, ndarray (m,)."""
         u = np.bincount(self.rows, weights=self.values * theta[self.columns], minlength=len(self.y))
         return u + theta[-1] if self.constant else u
 
-    def transposed_dot(self, weights):
+    def transposed_dot(self, weights: Array) -> Array:
         """sum_i weights_i x_i, ndarray (d,)."""
         total = np.bincount(self.columns, weights=self.values * weights[self.rows], minlength=self.dimension)
         if self.constant:
@@ -145,45 +152,45 @@ class _SparseBlock:
         return total
 
 
-@estimator
 class DPSGDClassifier(PrivateLinearClassifier, _PoissonSampledDescent):
     """Differentially private linear classification by DP-SGD.
 
-    From theta = 0, epochs * ceil(n / batch_size) times: every record enters the sample with probability q =
-    batch_size / n on its own; with per-record gradients clipped to C,
+    From theta = 0, epochs * ceil(n / batch_size) times: every record enters the sample independently with
+    probability q = batch_size / n; with per-record gradients clipped to C,
 
         theta <- theta - step( (sum of the sample's gradients + N(0, noise_multiplier^2 C^2 I)) / batch_size
                                + (l2_reg / n) theta ).
 
-    The last theta is released. With m > 2 classes this is done once for each class against the rest, and the m-fold
-    composition is what is granted.
+    The last theta is released. With m > 2 classes this is done once for each class against the rest, and
+    (epsilon, delta) holds for the m-fold composition.
 
     Parameters
     ----------
-    epsilon : float > 0, nats; None where noise_multiplier is given
+    epsilon : float > 0, nats; None if noise_multiplier is given
     delta : float inside (0, 1)
     loss : name or object of `explorer.learning.losses` for labels -1, +1: "logistic", "smoothed_hinge", "probit"
-    clip_norm : float > 0, C, or None for the loss's own bound L on the gradient (with the constant column counted);
-        needed where that is infinite
-    data_norm : float > 0; longer rows are scaled down to it, never trusted. "max" takes the data's largest norm, which
-        is not private, and says so with a PrivacyWarning
+    clip_norm : float > 0, C, or None for the loss's bound L on the gradient (including the constant column); required
+        where that is infinite
+    data_norm : float > 0, B; longer rows are scaled down to it. "max" takes the largest row norm of the data, which is
+        not private and raises a PrivacyWarning
     noise_multiplier : float > 0, noise relative to C, or None for the smallest that grants (epsilon, delta); when it is
-        given, epsilon must be None and `privacy_` says what it comes to
+        given, epsilon must be None and `privacy_` states the resulting one
     batch_size : float > 0, expected number of records in a sample; n and more for all of them
     epochs : int >= 1
     learning_rate : float > 0
     optimizer : "sgd", "momentum", "adam" or an object of `explorer.learning.learners.optimizers` such as
-    Momentum(decay=0.8) l2_reg : float >= 0, weight of the regulariser (l2_reg / 2) |theta|^2 for the *sum* of losses
-    accountant : what must grant (epsilon, delta): "renyi" (integer orders 2 to 256, what the literature uses; fast),
-        "profile" (`CompositionBound`: 5 to 10% less noise, seconds to calibrate) or a callable from
-        PoissonSubsampledGaussian to a PrivacyBound, which is also given uses=m
-    fit_intercept : bool; the constant column counts in the row norm, is regularised and perturbed like the rest
-    classes : array of the labels, or None to take those in y for public
-    random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
-    callback : callable (step, theta) or None; an exception it raises aborts the fit. What it sees is covered by the
+        Momentum(decay=0.8)
+    l2_reg : float >= 0, weight of the regulariser (l2_reg / 2) |theta|^2 for the *sum* of losses
+    accountant : the bound that must grant (epsilon, delta): "renyi" (integer orders 2 to 256, as in the literature;
+        fast), "profile" (`CompositionBound`: 5 to 10% less noise, seconds to calibrate) or a callable from
+        PoissonSubsampledGaussian to a PrivacyBound, which also receives uses=m
+    fit_intercept : bool; the constant column counts in the row norm and is regularised and perturbed like the others
+    classes : array of the labels, or None to treat the labels found in y as public
+    random_state : None (seeded by the operating system), int or numpy Generator. A seed known to others voids privacy.
+    callback : callable (step, theta) or None; an exception it raises aborts the fit. Its arguments are covered by the
         guarantee.
-    watch : callable (theta, noise) or None, after each step: the iterate, and the noise that was in the step's sum of
-        gradients, both ndarray (d,). For demonstrations only: whoever knows the noise knows the data.
+    watch : callable (theta, noise) or None, after each step: the iterate, and the noise added to the step's sum of
+        gradients, both ndarray (d,). For demonstrations only: the noise is secret.
 
     Attributes
     ----------
@@ -193,17 +200,17 @@ class DPSGDClassifier(PrivateLinearClassifier, _PoissonSampledDescent):
 
     Raises
     ------
-    ValueError for parameters out of range. FloatingPointError if |theta| exceeds 1e100, which takes an absurd learning
-    rate or learning_rate * l2_reg above 2 n: clipped gradients alone cannot diverge. All iterates being private, this
-    error tells nothing that the guarantee does not cover.
+    ValueError for parameters out of range. FloatingPointError if |theta| exceeds 1e100, which takes an extreme
+    learning rate or learning_rate * l2_reg above 2 n: clipped gradients alone cannot diverge. All iterates are private,
+    so this error reveals nothing that the guarantee does not cover.
 
     Notes
     -----
-    The number of records is taken for public. Batches cut from a shuffled pass over the data, as in most software, are
-    not Poisson samples, and the numbers computed for those do not hold for them. The noise is drawn in floating point:
-    `explorer.learning.noise` says what its low bits can reveal.
+    The number of records is assumed public. Batches of a shuffled pass over the data, as in most software, are not
+    Poisson samples, and this accounting does not hold for them. The noise is drawn in floating point:
+    `explorer.learning.noise` describes what its low bits can reveal.
 
-    References: Abadi et al. 2016; Mironov, Talwar, Zhang 2019.
+    References: Abadi et al. 2016; Mironov, Talwar & Zhang 2019.
 
     Examples
     --------
@@ -213,17 +220,55 @@ class DPSGDClassifier(PrivateLinearClassifier, _PoissonSampledDescent):
     True
     """
 
+    def __init__(
+        self,
+        epsilon: float | None = 1.0,
+        *,
+        delta: float = 1e-5,
+        loss: str | Loss = "logistic",
+        clip_norm: float | None = None,
+        data_norm: float | Literal["max"] = 1.0,
+        noise_multiplier: float | None = None,
+        batch_size: float = 256,
+        epochs: int = 60,
+        learning_rate: float = 1.0,
+        optimizer: str | Optimizer = "sgd",
+        l2_reg: float = 0.0,
+        accountant: str | Callable = "renyi",
+        fit_intercept: bool = True,
+        classes: ArrayLike | None = None,
+        random_state: RandomState = None,
+        callback: Callable[[int, Array], object] | None = None,
+        watch: Callable[[Array, Array], object] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.data_norm = data_norm
+        self.noise_multiplier = noise_multiplier
+        self.batch_size = batch_size
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.l2_reg = l2_reg
+        self.accountant = accountant
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.random_state = random_state
+        self.callback = callback
+        self.watch = watch
 
-@estimator
+
 class DPSGDRegressor(PrivateLinearRegressor, _PoissonSampledDescent):
     """Differentially private linear regression by DP-SGD: `DPSGDClassifier` for real targets.
 
-    Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
+    Targets need no bound: one record's gradient is bounded through the loss's derivative or by clip_norm.
 
     Parameters
     ----------
     loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
-        (whose slope is unbounded: clip_norm must be given)
+        (whose derivative is unbounded: clip_norm is required)
     epsilon, delta, clip_norm, data_norm, noise_multiplier, batch_size, epochs, learning_rate, optimizer, l2_reg,
     accountant, fit_intercept, random_state, callback, watch : as in `DPSGDClassifier`
 
@@ -246,3 +291,40 @@ class DPSGDRegressor(PrivateLinearRegressor, _PoissonSampledDescent):
     >>> DPSGDRegressor(epsilon=1.0, epochs=10, random_state=0).fit(X, 0.5 * X[:, 0]).score(X, 0.5 * X[:, 0]) > 0.9
     True
     """
+
+    def __init__(
+        self,
+        epsilon: float | None = 1.0,
+        *,
+        delta: float = 1e-5,
+        loss: str | Loss = "huber",
+        clip_norm: float | None = None,
+        data_norm: float | Literal["max"] = 1.0,
+        noise_multiplier: float | None = None,
+        batch_size: float = 256,
+        epochs: int = 60,
+        learning_rate: float = 1.0,
+        optimizer: str | Optimizer = "sgd",
+        l2_reg: float = 0.0,
+        accountant: str | Callable = "renyi",
+        fit_intercept: bool = True,
+        random_state: RandomState = None,
+        callback: Callable[[int, Array], object] | None = None,
+        watch: Callable[[Array, Array], object] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.data_norm = data_norm
+        self.noise_multiplier = noise_multiplier
+        self.batch_size = batch_size
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.l2_reg = l2_reg
+        self.accountant = accountant
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.callback = callback
+        self.watch = watch

@@ -1,58 +1,56 @@
-"""What all private linear learners share: checked data, clipped rows, labels, one-vs-rest, the released coefficients.
+"""Base classes of all private linear learners: validated data, labels, one-vs-rest, and the released coefficients.
 
-A learner fills in two steps. `_plan` settles its mechanism and guarantee from public numbers alone; `_release` runs the
-mechanism on one problem. With m > 2 classes there are m problems, class against rest, on the same records: adding one
-record changes all of them, so the plan is for m uses of the mechanism together.
+A learner implements two steps. `_plan` settles its mechanism and guarantee from public numbers alone; `_release` runs
+the mechanism on one problem. With m > 2 classes there are m problems, class against rest, on the same records: adding
+one record changes all of them, so the plan is for m uses of the mechanism together.
 
-A learner's class is `@estimator class Name(kind of target, mechanism)`, both of them `PrivateLearner`s that annotate
-their parameters. The kind of target comes first: it decides which loss is the default.
+Every estimator is a class of a kind of target (`PrivateLinearClassifier`, `PrivateLinearRegressor`) and a mechanism,
+with an `__init__` of its own: scikit-learn reads the parameters from its signature, and the base classes declare
+the types of those that they use.
 """
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, make_dataclass, replace
-from inspect import get_annotations
-from typing import NamedTuple, dataclass_transform
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from explorer.learning.losses import Logistic, resolve_loss
-from explorer.learning.privacy import PrivacyWarning
-from explorer.learning.records.blocks import canonical
+from explorer.learning.losses import Logistic, Loss, resolve_loss
+from explorer.learning.privacy import PrivacyStatement, PrivacyWarning
+from explorer.learning.records.blocks import BlockedRecords, canonical
 from explorer.learning.records.inputs import is_dask, label_vector, refuse_text, target_vector
 from explorer.learning.records.sources import largest_norm, records_of
+from explorer.learning.types import Array, Matrix, RandomState
 from explorer.validation import is_magnitude, magnitude
-
-NEIGHBOURS = "neighbouring datasets differ by one added or removed record"
-RANDOMNESS = (
-    "the random numbers are secret: with a known random_state there is no privacy",
-    "the noise is drawn in floating point",
-    "released are coef_ and intercept_; n_gradient_evaluations_, a verified gradient norm and what a callback or "
-    "watch sees depend on the data and are for its curator alone",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """The public facts that a plan rests on.
+    """The public facts from which a plan is made.
 
     Attributes
     ----------
-    loss : the loss
+    loss : Loss
     data_norm, row_norm : float, largest norms of a feature row and of a design row (with its constant)
     dimension : int, of theta
-    n_records : int; only learners that sample records by a rate may look at it, and say so
+    n_records : int; used only by learners that subsample records, which state it as an assumption
     uses : int, number of problems on the same records
     """
 
-    loss: object
+    loss: Loss
     data_norm: float
     row_norm: float
     dimension: int
@@ -60,12 +58,12 @@ class Problem:
     uses: int
 
     @property
-    def smoothness(self):
+    def smoothness(self) -> float:
         """Bound on the Hessian of one record's loss in theta."""
         return self.loss.smoothness * self.row_norm**2
 
-    def sensitivity(self, clip_norm):
-        """(L, C): bound on one record's gradient, and the clipping norm that makes it so, None if it never binds."""
+    def sensitivity(self, clip_norm: float | None) -> tuple[float, float | None]:
+        """(L, C): the bound on one record's gradient, and the clipping norm, None where clipping has no effect."""
         lipschitz = self.loss.lipschitz * self.row_norm
         clip_norm = None if clip_norm is None else magnitude("clip_norm", clip_norm)
         if clip_norm is not None and clip_norm < lipschitz:
@@ -83,51 +81,32 @@ class Problem:
 
 
 class Release(NamedTuple):
-    """What running the mechanism once gave: the private theta (d,), and what it cost and verified."""
+    """Result of one run of a mechanism: the private theta (d,), the work done, and the verified gradient norm."""
 
-    theta: np.ndarray
+    theta: Array
     n_gradient_evaluations: int
     gradient_norm: float | None = None
 
 
-@dataclass_transform()
 class PrivateLearner(BaseEstimator):
-    """A mechanism as a learner. What the classes of a learner annotate are its parameters, see `estimator`."""
+    """A mechanism as a learner; subclasses declare the types of its parameters, estimators define `__init__`."""
 
-    _picks_records = False  # whether `_release` takes single records, not only sums over all
+    _reads_single_records: ClassVar[bool] = False  # whether `_release` takes single records, not only sums over all
 
-    def _plan(self, problem):
+    def _plan(self, problem: Problem) -> PrivacyStatement:
         """A PrivacyStatement for `problem`, whose `mechanism` is to run `problem.uses` times."""
         raise NotImplementedError
 
-    def _release(self, records, problem, plan, rng):
-        """Run plan.mechanism on the Records of one problem; return a Release."""
+    def _release(
+        self, records: BlockedRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
+    ) -> Release:
+        """Run plan.mechanism on the Records of one problem."""
         raise NotImplementedError
 
 
-def estimator(cls):
-    """Class decorator: give a learner its `__init__`, of all parameters that its classes annotate, bases first.
-
-    It takes epsilon by position or name, the others by name, and assigns them untouched, as scikit-learn asks. Where a
-    parameter is annotated twice, the derived class has the default and the base the place, as in dataclasses. One of
-    these makes the `__init__`, but a learner is none: dask takes dataclass instances of equal fields for the same,
-    though they were fitted to different data.
-    """
-    annotations = {}
-    for base in reversed(cls.__mro__):
-        if issubclass(base, PrivateLearner):
-            annotations |= get_annotations(base)
-    parameters = [
-        (name, annotation, field(default=getattr(cls, name), kw_only=name != "epsilon"))
-        for name, annotation in annotations.items()
-    ]
-    cls.__init__ = make_dataclass(cls.__name__, parameters).__init__
-    return cls
-
-
 @contextmanager
-def _strictly():
-    """Where scikit-learn checks that numbers are finite, though set not to, and where Python's integers overflow."""
+def _finite_checks() -> Iterator[None]:
+    """Make scikit-learn check for finite numbers whatever its configuration; report overflowing Python integers."""
     try:
         with config_context(assume_finite=False):
             yield
@@ -138,36 +117,53 @@ def _strictly():
 class PrivateLinearModel(PrivateLearner):
     """The part of a learner that depends neither on the mechanism nor on the kind of target."""
 
-    fit_intercept: bool = True
+    loss: str | Loss
+    data_norm: float | Literal["max"]
+    fit_intercept: bool
+    random_state: RandomState
 
-    @_strictly()
-    def _validated(self, X, y):
-        """X and what `_vector` makes of y, both checked."""
+    coef_: Array
+    intercept_: Any  # ndarray (m,) of a classifier, float of a regressor
+    n_features_in_: int
+    n_gradient_evaluations_: int
+    privacy_: PrivacyStatement
+
+    _labels: ClassVar[Literal["signs", "real"]]
+
+    @_finite_checks()
+    def _validated(self, X: Matrix, y: Any) -> tuple[Matrix, Any]:
+        """X, and y converted by `_vector`, both checked."""
         if is_dask(X):
-            if self._picks_records:
+            if self._reads_single_records:
                 raise ValueError(
-                    f"X must be in memory or memory-mapped for {type(self).__name__}, which picks single records: "
+                    f"X must be in memory or memory-mapped for {type(self).__name__}, which reads single records: "
                     "got a dask array"
                 )
             from explorer.learning.records.dask_records import validated  # dask is an extra
 
             return validated(self, X, y, self._vector)
         if sparse.issparse(X):
-            X = canonical(X)  # before it is checked: finite entries may have an infinite sum
+            X = canonical(X)  # before the check for finite numbers: finite duplicate entries may have an infinite sum
         else:
             refuse_text(X)
-        return validate_data(self, X, self._vector(y), accept_sparse="csr", dtype=[np.float64, np.float32])
+        checked: Any = validate_data(self, X, self._vector(y), accept_sparse="csr", dtype=[np.float64, np.float32])
+        return checked
 
-    def _targets(self, X, y):
+    @staticmethod
+    def _vector(y: Any) -> Any:
+        """y as an array of labels or of real targets."""
+        raise NotImplementedError
+
+    def _targets(self, X: Matrix, y: Any) -> tuple[Matrix, list, np.ndarray | None]:
         """X and y checked: X, a list with the target vector of each problem, and the labels or None."""
         raise NotImplementedError
 
-    def plan(self, X, y):
+    def plan(self, X: Matrix, y: Any) -> PrivacyStatement:
         """The PrivacyStatement that fit(X, y) would make, from the shape of X and the labels, without a fit."""
         X, targets, _ = self._targets(X, y)
         return self._planned(X, len(targets))[1]
 
-    def _planned(self, X, uses):
+    def _planned(self, X: Matrix, uses: int) -> tuple[Problem, PrivacyStatement]:
         data_norm, leaked = self._data_norm(X)
         constant = bool(self.fit_intercept)
         problem = Problem(
@@ -181,8 +177,8 @@ class PrivateLinearModel(PrivateLearner):
         plan = self._plan(problem)
         return problem, replace(plan, leaked=plan.leaked + leaked)
 
-    def _fit(self, X, targets):
-        """Release one theta for each target vector; set the coefficients and everything said about them."""
+    def _fit(self, X: Matrix, targets: list) -> None:
+        """Release one theta for each target vector; set the fitted attributes."""
         problem, plan = self._planned(X, len(targets))
         rng = generator(self.random_state)
         records = records_of(X, targets[0], data_norm=problem.data_norm, constant=bool(self.fit_intercept))
@@ -196,22 +192,21 @@ class PrivateLinearModel(PrivateLearner):
         self.n_gradient_evaluations_ = sum(release.n_gradient_evaluations for release in releases)
         norms = [release.gradient_norm for release in releases if release.gradient_norm is not None]
         self.privacy_ = replace(plan, gradient_norm=max(norms, default=None))
-        return self
 
-    def _data_norm(self, X):
-        """The limit on row norms, and what was leaked to learn it."""
+    def _data_norm(self, X: Matrix) -> tuple[float, tuple[str, ...]]:
+        """The limit on row norms, and a description of what was leaked to set it."""
         if not isinstance(self.data_norm, str):
             return magnitude("data_norm", self.data_norm), ()
         if self.data_norm != "max":
             raise ValueError(f"data_norm must be a finite number > 0 or 'max': got data_norm={self.data_norm!r}")
         norm = largest_norm(X) or 1.0
         if not is_magnitude(norm):
-            raise ValueError(f"data_norm='max' must find a largest row norm from 1e-100 to 1e100: got {norm!r}")
+            raise ValueError(f"data_norm='max' requires a largest row norm from 1e-100 to 1e100: got {norm!r}")
         leak = f"data_norm='max' took the largest row norm, {norm:.6g}, from the data"
         warnings.warn(f"{leak}: the stated (epsilon, delta) does not cover it", PrivacyWarning, stacklevel=5)
         return norm, (leak,)
 
-    def _linear(self, X):
+    def _linear(self, X: Matrix) -> Array:
         check_is_fitted(self)
         if is_dask(X):
             validate_data(self, X, reset=False, skip_check_array=True)
@@ -219,69 +214,72 @@ class PrivateLinearModel(PrivateLearner):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
-    """Two classes, or one-vs-rest of several. `classes` of None takes the labels found in y for public."""
+    """Two classes, or one-vs-rest of several. classes=None treats the labels found in y as public."""
 
-    classes: object = None
-    random_state: object = None
-    callback: object = None
+    classes: ArrayLike | None
+
+    classes_: np.ndarray
 
     _labels = "signs"
-    _vector = staticmethod(label_vector)
 
-    def fit(self, X, y):
+    @staticmethod
+    def _vector(y: Any) -> Any:
+        return label_vector(y)
+
+    def fit(self, X: Matrix, y: Any) -> Self:
         """Fit to X, ndarray, CSR or Dask array (n, p), and labels y (n,); return self, or raise and release nothing."""
         X, targets, classes = self._targets(X, y)
         self._fit(X, targets)
         self.classes_ = classes
         return self
 
-    def _targets(self, X, y):
+    def _targets(self, X: Matrix, y: Any) -> tuple[Matrix, list, np.ndarray]:
         X, y = self._validated(X, y)
-        labels = np.asarray(np.unique(y))  # here, also of a Dask array
+        labels = np.asarray(np.unique(y))  # in memory, also for a Dask array
         check_classification_targets(labels)
         classes = labels if self.classes is None else np.unique(label_vector(self.classes, "classes"))
         if len(classes) < 2:
             raise ValueError(f"y must have two classes or more: got 1 class, {classes.tolist()[0]!r}")
-        if strange := set(labels.tolist()).difference(classes.tolist()):
+        if unknown := set(labels.tolist()).difference(classes.tolist()):
             raise ValueError(
-                f"y must hold only the labels named in classes={self.classes!r}: got {next(iter(strange))!r}"
+                f"y must hold only the labels named in classes={self.classes!r}: got {next(iter(unknown))!r}"
             )
-        ones = classes[1:, None] if len(classes) == 2 else classes[:, None]  # rows: text alone would lose a last "\0"
+        ones = classes[1:, None] if len(classes) == 2 else classes[:, None]  # arrays: a NumPy scalar drops a final "\0"
         return X, [np.where(y == one, 1.0, -1.0) for one in ones], classes
 
-    def decision_function(self, X):
+    def decision_function(self, X: Matrix) -> Array:
         """x.coef + intercept: ndarray (n,), positive for classes_[1]; with m > 2 classes (n, m), one column each."""
         scores = self._linear(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X):
-        """Labels, ndarray (n,): the side of the plane, or the class of the largest score."""
+    def predict(self, X: Matrix) -> np.ndarray:
+        """Labels, ndarray (n,): by the sign of the score for two classes, of the largest score for more."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
-    def score(self, X, y, sample_weight=None):
-        """The part of y, labels as `fit` takes them, that is predicted right: float."""
+    def score(self, X: Matrix, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy on X and y, with labels as `fit` takes them."""
         return super().score(X, label_vector(y), sample_weight)
 
     @available_if(lambda self: self.loss == "logistic" or isinstance(self.loss, Logistic))
-    def predict_proba(self, X):
+    def predict_proba(self, X: Matrix) -> Array:
         """Probabilities by the logistic model, ndarray (n, m); one-vs-rest scores are normalised to sum to 1.
 
-        The noise is in them as it is in the coefficients.
+        They carry the noise of the coefficients and are not calibrated.
         """
         probability = expit(self._linear(X))
         if probability.shape[1] == 1:
             return np.hstack([1 - probability, probability])
         return probability / np.maximum(probability.sum(axis=1, keepdims=True), np.finfo(float).tiny)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # at epsilon = 1 on the toy data of the estimator checks
         return tags
@@ -290,45 +288,35 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     """Real targets."""
 
-    loss: object = "huber"
-    random_state: object = None
-    callback: object = None
-
     _labels = "real"
-    _vector = staticmethod(target_vector)
 
-    def fit(self, X, y):
+    @staticmethod
+    def _vector(y: Any) -> Any:
+        return target_vector(y)
+
+    def fit(self, X: Matrix, y: Any) -> Self:
         """Fit to X, ndarray, CSR or Dask array (n, p), and real y (n,); return self, or raise and release nothing."""
         X, targets, _ = self._targets(X, y)
         self._fit(X, targets)
         self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self
 
-    def _targets(self, X, y):
+    def _targets(self, X: Matrix, y: Any) -> tuple[Matrix, list, None]:
         X, y = self._validated(X, y)
-        return X, [_doubles(y)], None
+        return X, [y], None
 
-    def predict(self, X):
+    def predict(self, X: Matrix) -> Array:
         """x.coef + intercept, ndarray (n,)."""
         return self._linear(X)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
 
 
-def _doubles(y):
-    """Real targets as doubles; raises ValueError where one is too large for that, as a wider type can hold."""
-    with np.errstate(over="ignore"):
-        doubles = y.astype(float)
-    if not np.isfinite(doubles).all():
-        raise ValueError("y must be finite in double precision: got a number beyond 1.8e308")
-    return doubles
-
-
-def generator(random_state):
-    """A numpy Generator: seeded by the operating system for None, from a seed, or from an old RandomState."""
+def generator(random_state: RandomState) -> np.random.Generator:
+    """A numpy Generator: seeded by the operating system for None, from a seed, or from a legacy RandomState."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**32, size=8, dtype=np.uint64))
     return np.random.default_rng(random_state)

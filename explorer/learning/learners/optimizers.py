@@ -1,21 +1,33 @@
-"""Optimisers for noisy gradients: what is subtracted from theta, given the gradients so far.
+"""Optimisers for noisy gradients: the step subtracted from theta, given the gradients so far.
 
-An optimiser is a frozen dataclass with `start`, which begins a fit. What it makes of private gradients costs nothing.
+An optimiser is a frozen dataclass with `start`, which begins a fit. It only post-processes private gradients, so it
+costs no privacy.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
+from explorer.learning.types import Array
 from explorer.validation import positive, real
+
+
+class Optimizer(Protocol):
+    """What DP-GD and DP-SGD require of an optimiser."""
+
+    def start(self, *, learning_rate: float, dimension: int) -> Callable[[Array], Array]:
+        """A function from the next gradient, ndarray (d,), to the step that is subtracted from theta."""
+        ...
 
 
 @dataclass(frozen=True)
 class SGD:
     """step = learning_rate gradient."""
 
-    def start(self, *, learning_rate, dimension):
-        """A function from the next gradient, ndarray (d,), to what is subtracted from theta."""
+    def start(self, *, learning_rate: float, dimension: int) -> Callable[[Array], Array]:
+        """A function from the next gradient, ndarray (d,), to the step that is subtracted from theta."""
         return lambda gradient: learning_rate * gradient
 
 
@@ -28,14 +40,14 @@ class Momentum:
 
     decay: float = 0.9
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _fraction("decay", self.decay)
 
-    def start(self, *, learning_rate, dimension):
+    def start(self, *, learning_rate: float, dimension: int) -> Callable[[Array], Array]:
         """As `SGD.start`, from velocity 0."""
         velocity = np.zeros(dimension)
 
-        def step(gradient):
+        def step(gradient: Array) -> Array:
             np.multiply(velocity, self.decay, out=velocity)
             np.add(velocity, gradient, out=velocity)
             return learning_rate * velocity
@@ -49,23 +61,23 @@ class Adam:
 
     with m' = m / (1 - b1^t) and v' = v / (1 - b2^t), for the decays b1, b2 in [0, 1) of the mean and of the square.
 
-    References: Kingma, Ba 2015, Algorithm 1.
+    References: Kingma & Ba 2015, Algorithm 1.
     """
 
     decay: float = 0.9
     square_decay: float = 0.999
     stabiliser: float = 1e-8
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _fraction("decay", self.decay)
         _fraction("square_decay", self.square_decay)
         positive("stabiliser", self.stabiliser)
 
-    def start(self, *, learning_rate, dimension):
+    def start(self, *, learning_rate: float, dimension: int) -> Callable[[Array], Array]:
         """As `SGD.start`, from m = v = 0."""
         mean, square, steps = np.zeros(dimension), np.zeros(dimension), 0
 
-        def step(gradient):
+        def step(gradient: Array) -> Array:
             nonlocal mean, square, steps
             steps += 1
             mean = self.decay * mean + (1 - self.decay) * gradient
@@ -76,17 +88,17 @@ class Adam:
         return step
 
 
-def _fraction(name, value):
+def _fraction(name: str, value: float) -> None:
     real(name, value, rule="inside [0, 1)", valid=lambda x: (x >= 0) & (x < 1))
 
 
-optimizers = {"sgd": SGD(), "momentum": Momentum(), "adam": Adam()}
+optimizers: dict[str, Optimizer] = {"sgd": SGD(), "momentum": Momentum(), "adam": Adam()}
 
 
-def optimizer_of(optimizer):
+def optimizer_of(optimizer: str | Optimizer) -> Optimizer:
     """The optimiser called `optimizer`, or that object itself. Raises ValueError if it is neither."""
     if isinstance(optimizer, str) and optimizer in optimizers:
         return optimizers[optimizer]
-    if hasattr(optimizer, "start"):
+    if not isinstance(optimizer, str) and hasattr(optimizer, "start"):
         return optimizer
     raise ValueError(f"optimizer must be one of {sorted(optimizers)} or have start(): got optimizer={optimizer!r}")

@@ -1,9 +1,14 @@
 """Output perturbation: the regularised minimum plus noise, as scikit-learn estimators."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from explorer.accounting import (
     Gaussian,
@@ -18,32 +23,36 @@ from explorer.learning.learners.linear import (
     PrivateLearner,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
+    Problem,
     Release,
-    estimator,
 )
+from explorer.learning.losses import Loss
 from explorer.learning.noise import coordinate_std, draw_noise
 from explorer.learning.objective import PerturbedObjective
 from explorer.learning.privacy import PrivacyStatement
+from explorer.learning.records.blocks import BlockedRecords
+from explorer.learning.solvers import Solver
+from explorer.learning.types import RandomState
 from explorer.validation import positive, real
 
-_ROUNDING = 1e-14  # epsilon is not exceeded by the rounding of what it is made of
+_ROUNDING = 1e-14  # relative reserve: the rounding of its parts must not let their sum exceed epsilon
 
 
 class _OutputPerturbationLearner(PrivateLearner):
     """Output perturbation on one problem; the parameters are those of OutputPerturbationClassifier."""
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    loss: object = "logistic"
-    clip_norm: float | None = None
-    gradient_tol: float = 0.001
-    output_noise_std: float = 0.15
-    data_norm: float | str = 1.0
-    l2_reg: float | None = None
-    solver: object = "auto"
-    max_passes: int = 10_000
+    epsilon: float
+    delta: float
+    loss: str | Loss
+    clip_norm: float | None
+    gradient_tol: float
+    output_noise_std: float
+    l2_reg: float | None
+    solver: str | Solver
+    max_passes: int
+    callback: Callable[[int, float], object] | None
 
-    def _plan(self, problem):
+    def _plan(self, problem: Problem) -> PrivacyStatement:
         epsilon = positive("epsilon", self.epsilon)
         delta = real("delta", self.delta, rule="inside [0, 1)", valid=lambda x: (x >= 0) & (x < 1))
         plan = partial(
@@ -60,7 +69,9 @@ class _OutputPerturbationLearner(PrivateLearner):
             l2_reg = unit / positive("output_noise_std", self.output_noise_std)
         return plan(l2_reg=l2_reg)
 
-    def _release(self, records, problem, plan, rng):
+    def _release(
+        self, records: BlockedRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
+    ) -> Release:
         mechanism = plan.mechanism
         objective = PerturbedObjective(
             records,
@@ -81,7 +92,7 @@ class _OutputPerturbationLearner(PrivateLearner):
 
 
 def _gaussian_plan(*, epsilon, delta, uses, **parameters):
-    """`uses` Gaussian mechanisms of one sensitivity and noise are one of sensitivity sqrt(uses) times as large."""
+    """The composition of `uses` equal Gaussian mechanisms is one whose sensitivity is sqrt(uses) times as large."""
     mechanism = OutputPerturbation(noise_std=1.0, **parameters)
     together = Gaussian(noise_std=1.0, sensitivity=np.sqrt(uses) * mechanism.sensitivity)
     noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta, sensitivity=together.sensitivity).value
@@ -96,7 +107,7 @@ def _gaussian_plan(*, epsilon, delta, uses, **parameters):
 
 
 def _pure_plan(*, epsilon, delta, uses, **parameters):
-    """An equal share of epsilon for each use; their sum is what all of them cost."""
+    """An equal share of epsilon for each use, by basic composition."""
     mechanism = PureOutputPerturbation(noise_scale=1.0, **parameters)
     noise_scale = mechanism.sensitivity * uses / (epsilon * (1 - _ROUNDING))
     return PrivacyStatement(
@@ -109,41 +120,40 @@ def _pure_plan(*, epsilon, delta, uses, **parameters):
     )
 
 
-@estimator
 class OutputPerturbationClassifier(PrivateLinearClassifier, _OutputPerturbationLearner):
     """Differentially private linear classification by output perturbation.
 
     Minimises sum_i f(x_i.theta; y_i) + (lambda/2) |theta|^2, y_i = -1 or +1, until |gradient| <= tau is verified, and
-    releases theta plus noise. One record more or less moves the point found by (L + 2 tau) / lambda at most: the
-    gradient there changes by L, each solver leaves tau, and lambda-strong convexity turns a gradient of g into a
-    distance of g / lambda at most. The noise is N(0, sigma_out^2 I) by the analytic Gaussian mechanism, or, for
-    delta = 0, of density proportional to e^(-|noise| / scale), scale = (L + 2 tau) / (lambda epsilon). With m > 2
-    classes this is done once for each class against the rest: jointly a sensitivity of sqrt(m) times as much for the
-    Gaussian, epsilon / m for each without delta.
+    releases theta plus noise. Adding or removing a record moves the point found by at most (L + 2 tau) / lambda: the
+    record changes the gradient by L, each solver leaves a gradient of tau, and by lambda-strong convexity a gradient of
+    norm g means a distance of at most g / lambda to the minimiser. The noise is N(0, sigma_out^2 I) by the analytic
+    Gaussian mechanism or, for delta = 0, has density proportional to e^(-|noise| / scale) with
+    scale = (L + 2 tau) / (lambda epsilon). With m > 2 classes this is done once for each class against the rest: with a
+    joint sensitivity sqrt(m) times as large for the Gaussian, with epsilon / m each for delta = 0.
 
     Parameters
     ----------
     epsilon : float > 0, nats
     delta : float inside [0, 1); 0 asks for pure epsilon
     loss : name or object of `explorer.learning.losses` for labels -1, +1: "logistic", "smoothed_hinge", "probit"
-    clip_norm : float > 0, C, or None for the loss's own bound L on the gradient (with the constant column counted);
-        needed where that is infinite
+    clip_norm : float > 0, C, or None for the loss's bound L on the gradient (including the constant column); required
+        where that is infinite
     gradient_tol : float > 0, tau, for the gradient of the *sum* of losses
     output_noise_std : float > 0, sigma_out, for the rule of l2_reg
-    data_norm : float > 0; longer rows are scaled down to it, never trusted. "max" takes the data's largest norm, which
-        is not private, and says so with a PrivacyWarning
-    l2_reg : float > 0, lambda, or None for the smallest at which the released coefficients carry noise of standard
-        deviation output_noise_std each, and so any margin x.theta one of |x| times as much; a rule of public numbers
-        alone, the noise being that of `AMPClassifier`'s output step. The best value grows with the number of records,
-        which is not public here: give it where a guess is. When given, output_noise_std is not used
-    solver : "auto", or a name or function of `explorer.learning.solvers`; where it does not get there, one that always
-        converges takes over
+    data_norm : float > 0, B; longer rows are scaled down to it. "max" takes the largest row norm of the data, which is
+        not private and raises a PrivacyWarning
+    l2_reg : float > 0, lambda, or None for the smallest at which each released coefficient has noise of standard
+        deviation output_noise_std, and any margin x.theta of |x| times as much; a rule of public numbers alone, with
+        the noise of `AMPClassifier`'s output step. The best value grows with the number of records, which is not public
+        here: pass it where a public estimate of that number exists. When given, output_noise_std is not used
+    solver : "auto", or a name or function of `explorer.learning.solvers`; where it does not converge, one that always
+        does takes over
     max_passes : int >= 1, limit on evaluations of the whole objective by `solver`
-    fit_intercept : bool; the constant column counts in the row norm, is regularised and perturbed like the rest
-    classes : array of the labels, or None to take those in y for public
-    random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
+    fit_intercept : bool; the constant column counts in the row norm and is regularised and perturbed like the others
+    classes : array of the labels, or None to treat the labels found in y as public
+    random_state : None (seeded by the operating system), int or numpy Generator. A seed known to others voids privacy.
     callback : callable (n_gradient_evaluations, gradient_norm) or None; an exception it raises aborts the fit.
-        What it sees is not private.
+        Its arguments are not private.
 
     Attributes
     ----------
@@ -153,14 +163,14 @@ class OutputPerturbationClassifier(PrivateLinearClassifier, _OutputPerturbationL
 
     Raises
     ------
-    NoReleaseError if gradient_tol lies below what floating point can verify: nothing is released, no attribute is set.
+    NoReleaseError if gradient_tol is below what floating point can verify: nothing is released, no attribute is set.
     ValueError for parameters out of range.
 
     Notes
     -----
-    The noise is drawn in floating point: `explorer.learning.noise` says what its low bits can reveal.
+    The noise is drawn in floating point: `explorer.learning.noise` describes what its low bits can reveal.
 
-    References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 1; Balle & Wang 2018.
+    References: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 1; Balle & Wang 2018.
 
     Examples
     --------
@@ -170,17 +180,49 @@ class OutputPerturbationClassifier(PrivateLinearClassifier, _OutputPerturbationL
     True
     """
 
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-5,
+        loss: str | Loss = "logistic",
+        clip_norm: float | None = None,
+        gradient_tol: float = 0.001,
+        output_noise_std: float = 0.15,
+        data_norm: float | Literal["max"] = 1.0,
+        l2_reg: float | None = None,
+        solver: str | Solver = "auto",
+        max_passes: int = 10_000,
+        fit_intercept: bool = True,
+        classes: ArrayLike | None = None,
+        random_state: RandomState = None,
+        callback: Callable[[int, float], object] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.gradient_tol = gradient_tol
+        self.output_noise_std = output_noise_std
+        self.data_norm = data_norm
+        self.l2_reg = l2_reg
+        self.solver = solver
+        self.max_passes = max_passes
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.random_state = random_state
+        self.callback = callback
 
-@estimator
+
 class OutputPerturbationRegressor(PrivateLinearRegressor, _OutputPerturbationLearner):
     """Differentially private linear regression by output perturbation: `OutputPerturbationClassifier` for real targets.
 
-    Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
+    Targets need no bound: one record's gradient is bounded through the loss's derivative or by clip_norm.
 
     Parameters
     ----------
     loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
-        (whose slope is unbounded: clip_norm must be given)
+        (whose derivative is unbounded: clip_norm is required)
     epsilon, delta, clip_norm, gradient_tol, output_noise_std, data_norm, l2_reg, solver, max_passes, fit_intercept,
     random_state, callback : as in `OutputPerturbationClassifier`
 
@@ -194,5 +236,36 @@ class OutputPerturbationRegressor(PrivateLinearRegressor, _OutputPerturbationLea
     ------
     As `OutputPerturbationClassifier`.
 
-    References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 1.
+    References: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 1.
     """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-5,
+        loss: str | Loss = "huber",
+        clip_norm: float | None = None,
+        gradient_tol: float = 0.001,
+        output_noise_std: float = 0.15,
+        data_norm: float | Literal["max"] = 1.0,
+        l2_reg: float | None = None,
+        solver: str | Solver = "auto",
+        max_passes: int = 10_000,
+        fit_intercept: bool = True,
+        random_state: RandomState = None,
+        callback: Callable[[int, float], object] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.gradient_tol = gradient_tol
+        self.output_noise_std = output_noise_std
+        self.data_norm = data_norm
+        self.l2_reg = l2_reg
+        self.solver = solver
+        self.max_passes = max_passes
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.callback = callback

@@ -1,6 +1,12 @@
 """Objective perturbation for pure epsilon, with Gamma-norm noise, as scikit-learn estimators."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from explorer.accounting import GammaNoise, InfeasibleTarget, PureBound, PureObjectivePerturbation
 from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
@@ -8,32 +14,36 @@ from explorer.learning.learners.linear import (
     PrivateLearner,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
+    Problem,
     Release,
-    estimator,
 )
+from explorer.learning.losses import Loss
 from explorer.learning.noise import draw_noise
 from explorer.learning.objective import PerturbedObjective
 from explorer.learning.privacy import PrivacyStatement
+from explorer.learning.records.blocks import BlockedRecords
+from explorer.learning.solvers import Solver
+from explorer.learning.types import RandomState
 from explorer.validation import positive, real
 
-_ROUNDING = 1e-14  # epsilon is not exceeded by the rounding of what it is made of
+_ROUNDING = 1e-14  # relative reserve: the rounding of its parts must not let their sum exceed epsilon
 
 
 class _PureObjectivePerturbationLearner(PrivateLearner):
     """Gamma-norm objective perturbation on one problem; parameters as in PureObjectivePerturbationClassifier."""
 
-    epsilon: float = 1.0
-    loss: object = "logistic"
-    clip_norm: float | None = None
-    gradient_tol: float = 1e-4
-    output_share: float = 0.01
-    data_norm: float | str = 1.0
-    f: float = 1.3
-    l2_reg: float | None = None
-    solver: object = "auto"
-    max_passes: int = 10_000
+    epsilon: float
+    loss: str | Loss
+    clip_norm: float | None
+    gradient_tol: float
+    output_share: float
+    f: float
+    l2_reg: float | None
+    solver: str | Solver
+    max_passes: int
+    callback: Callable[[int, float], object] | None
 
-    def _plan(self, problem):
+    def _plan(self, problem: Problem) -> PrivacyStatement:
         epsilon = positive("epsilon", self.epsilon)
         share = real("output_share", self.output_share, rule="inside (0, 1)", valid=lambda x: (x > 0) & (x < 1))
         each = epsilon * (1 - _ROUNDING) / problem.uses
@@ -56,8 +66,8 @@ class _PureObjectivePerturbationLearner(PrivateLearner):
             assumptions=ASSUMPTIONS,
         )
 
-    def _regulariser(self, smoothness, epsilon):
-        """lambda, and what the curvature then costs of `epsilon`: log(1 + beta / lambda)."""
+    def _regulariser(self, smoothness: float, epsilon: float) -> tuple[float, float]:
+        """lambda, and the part log(1 + beta / lambda) of `epsilon` that the curvature then takes."""
         if self.l2_reg is None:
             f = real("f", self.f, rule="a finite number > 1", valid=lambda x: np.isfinite(x) & (x > 1))
             cost = epsilon * (1 - 1 / f)
@@ -73,7 +83,9 @@ class _PureObjectivePerturbationLearner(PrivateLearner):
             )
         return l2_reg, cost
 
-    def _release(self, records, problem, plan, rng):
+    def _release(
+        self, records: BlockedRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
+    ) -> Release:
         mechanism = plan.mechanism
         noise = GammaNoise(noise_scale=mechanism.noise_scale, sensitivity=mechanism.lipschitz)
         objective = PerturbedObjective(
@@ -94,14 +106,14 @@ class _PureObjectivePerturbationLearner(PrivateLearner):
         return Release(theta, solution.n_gradient_evaluations, solution.gradient_norm)
 
 
-@estimator
 class PureObjectivePerturbationClassifier(PrivateLinearClassifier, _PureObjectivePerturbationLearner):
     """Linear classification with pure epsilon-differential privacy by objective perturbation.
 
     Minimises sum_i f(x_i.theta; y_i) + (lambda/2) |theta|^2 + b.theta, y_i = -1 or +1, b of density proportional to
     e^(-zeta |b|) (uniform direction, norm Gamma(d, 1/zeta)), until |gradient| <= tau is verified. The exact minimiser
-    would cost zeta L + log(1 + kappa), kappa = beta / lambda. It is within tau / lambda of what is found, so noise of
-    density proportional to e^(-|noise| / scale) on that, scale = 2 tau / (lambda output_epsilon), makes the whole pure:
+    has pure epsilon zeta L + log(1 + kappa), kappa = beta / lambda. It is within tau / lambda of the point found, to
+    which noise of density proportional to e^(-|noise| / scale), scale = 2 tau / (lambda output_epsilon), is added. In
+    total
 
         epsilon = zeta L + log(1 + kappa) + output_epsilon,    output_epsilon = output_share epsilon.
 
@@ -111,24 +123,24 @@ class PureObjectivePerturbationClassifier(PrivateLinearClassifier, _PureObjectiv
     ----------
     epsilon : float > 0, nats; delta is 0
     loss : name or object of `explorer.learning.losses` for labels -1, +1: "logistic", "smoothed_hinge", "probit"
-    clip_norm : float > 0, C, or None for the loss's own bound L on the gradient (with the constant column counted);
-        needed where that is infinite
-    gradient_tol : float > 0, tau, for the gradient of the *sum* of losses. The output noise is to that of the
-        objective, seen at theta, about as 2 tau / output_share to L
-    output_share : float inside (0, 1), the part of epsilon that the output noise is given
-    data_norm : float > 0; longer rows are scaled down to it, never trusted. "max" takes the data's largest norm, which
-        is not private, and says so with a PrivacyWarning
-    f : float > 1, noise 1/zeta relative to that of a loss without curvature: log(1 + kappa) takes the part 1 - 1/f of
-        epsilon, which settles lambda
-    l2_reg : float > 0, lambda, or None for the rule above; when given, zeta is what is left and f is not used
-    solver : "auto", or a name or function of `explorer.learning.solvers`; where it does not get there, one that always
-        converges takes over
+    clip_norm : float > 0, C, or None for the loss's bound L on the gradient (including the constant column); required
+        where that is infinite
+    gradient_tol : float > 0, tau, for the gradient of the *sum* of losses. At theta, the output noise is about
+        2 tau / (output_share L) times the noise of the objective
+    output_share : float inside (0, 1), the fraction of epsilon for the output step
+    data_norm : float > 0, B; longer rows are scaled down to it. "max" takes the largest row norm of the data, which is
+        not private and raises a PrivacyWarning
+    f : float > 1, noise 1/zeta relative to that of a loss without curvature: log(1 + kappa) takes the fraction 1 - 1/f
+        of epsilon, which determines lambda
+    l2_reg : float > 0, lambda, or None for the rule above; when given, zeta follows from epsilon and f is not used
+    solver : "auto", or a name or function of `explorer.learning.solvers`; where it does not converge, one that always
+        does takes over
     max_passes : int >= 1, limit on evaluations of the whole objective by `solver`
-    fit_intercept : bool; the constant column counts in the row norm, is regularised and perturbed like the rest
-    classes : array of the labels, or None to take those in y for public
-    random_state : None (seeded by the operating system), int or numpy Generator. A seed that others know voids privacy.
+    fit_intercept : bool; the constant column counts in the row norm and is regularised and perturbed like the others
+    classes : array of the labels, or None to treat the labels found in y as public
+    random_state : None (seeded by the operating system), int or numpy Generator. A seed known to others voids privacy.
     callback : callable (n_gradient_evaluations, gradient_norm) or None; an exception it raises aborts the fit.
-        What it sees is not private.
+        Its arguments are not private.
 
     Attributes
     ----------
@@ -138,15 +150,15 @@ class PureObjectivePerturbationClassifier(PrivateLinearClassifier, _PureObjectiv
 
     Raises
     ------
-    NoReleaseError if gradient_tol lies below what floating point can verify: nothing is released, no attribute is set.
+    NoReleaseError if gradient_tol is below what floating point can verify: nothing is released, no attribute is set.
     ValueError for parameters out of range, and InfeasibleTarget (one of them) if l2_reg is too small for epsilon.
 
     Notes
     -----
     The proof is in `explorer.accounting.bounds.pure`. The noise is drawn in floating point; `explorer.learning.noise`
-    says what its low bits can reveal.
+    describes what its low bits can reveal.
 
-    References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 2.
+    References: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2.
 
     Examples
     --------
@@ -156,17 +168,49 @@ class PureObjectivePerturbationClassifier(PrivateLinearClassifier, _PureObjectiv
     True
     """
 
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        loss: str | Loss = "logistic",
+        clip_norm: float | None = None,
+        gradient_tol: float = 0.0001,
+        output_share: float = 0.01,
+        data_norm: float | Literal["max"] = 1.0,
+        f: float = 1.3,
+        l2_reg: float | None = None,
+        solver: str | Solver = "auto",
+        max_passes: int = 10_000,
+        fit_intercept: bool = True,
+        classes: ArrayLike | None = None,
+        random_state: RandomState = None,
+        callback: Callable[[int, float], object] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.gradient_tol = gradient_tol
+        self.output_share = output_share
+        self.data_norm = data_norm
+        self.f = f
+        self.l2_reg = l2_reg
+        self.solver = solver
+        self.max_passes = max_passes
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.random_state = random_state
+        self.callback = callback
 
-@estimator
+
 class PureObjectivePerturbationRegressor(PrivateLinearRegressor, _PureObjectivePerturbationLearner):
     """Linear regression with pure epsilon: `PureObjectivePerturbationClassifier` for real targets.
 
-    Targets need no bound: one record's gradient is bounded by the loss's slope or by clip_norm.
+    Targets need no bound: one record's gradient is bounded through the loss's derivative or by clip_norm.
 
     Parameters
     ----------
     loss : name or object of `explorer.learning.losses` for real targets: "huber", "pseudo_huber", "log_cosh", "squared"
-        (whose slope is unbounded: clip_norm must be given)
+        (whose derivative is unbounded: clip_norm is required)
     epsilon, clip_norm, gradient_tol, output_share, data_norm, f, l2_reg, solver, max_passes, fit_intercept,
     random_state, callback : as in `PureObjectivePerturbationClassifier`
 
@@ -180,5 +224,36 @@ class PureObjectivePerturbationRegressor(PrivateLinearRegressor, _PureObjectiveP
     ------
     As `PureObjectivePerturbationClassifier`.
 
-    References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 2.
+    References: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2.
     """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        loss: str | Loss = "huber",
+        clip_norm: float | None = None,
+        gradient_tol: float = 0.0001,
+        output_share: float = 0.01,
+        data_norm: float | Literal["max"] = 1.0,
+        f: float = 1.3,
+        l2_reg: float | None = None,
+        solver: str | Solver = "auto",
+        max_passes: int = 10_000,
+        fit_intercept: bool = True,
+        random_state: RandomState = None,
+        callback: Callable[[int, float], object] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.loss = loss
+        self.clip_norm = clip_norm
+        self.gradient_tol = gradient_tol
+        self.output_share = output_share
+        self.data_norm = data_norm
+        self.f = f
+        self.l2_reg = l2_reg
+        self.solver = solver
+        self.max_passes = max_passes
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.callback = callback

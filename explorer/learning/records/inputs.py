@@ -1,20 +1,22 @@
-"""What a learner is given, as arrays to which every entry is converted by itself: none decides what others become.
+"""Conversion of features, labels and targets to arrays, in which no entry changes how others are converted.
 
-numpy finds one type for all entries of a list, and a single one may change it: beside one float, the labels 2**53 and
-2**53 + 1 are the same; beside one string, numbers are written and read again. Masked arrays are refused as well, where
-something is masked: most of numpy forgets the mask and takes what is hidden under it for data.
+NumPy finds one type for all entries of a list, and a single entry may change it: beside one float, the labels 2**53 and
+2**53 + 1 are equal; beside one string, numbers become text. Masked entries are refused, since most of NumPy ignores the
+mask and uses the values under it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from numbers import Complex, Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
+from explorer.learning.types import Array, Matrix
 from explorer.validation import shorten
 
-_KINDS = {  # of labels: their types and how they are kept; the first that fits
+_KINDS = {  # of labels: their types and how they are stored; the first match counts
     "booleans": ((bool, np.bool_), bool),
     "whole numbers": (Integral, np.int64),
     "other numbers": ((Real, Decimal), float),
@@ -22,35 +24,35 @@ _KINDS = {  # of labels: their types and how they are kept; the first that fits
 }
 
 
-def is_dask(X):
+def is_dask(X: Any) -> bool:
     """Whether X is a Dask collection, without importing dask."""
     return hasattr(X, "__dask_graph__")
 
 
-def plain(name, values):
-    """`values` as an ndarray that is no matrix or masked array, without a copy; ValueError where entries are masked."""
+def plain(name: str, values: Any) -> np.ndarray:
+    """`values` as a base-class ndarray, without a copy; raises ValueError if entries are masked."""
     if np.ma.is_masked(values):
         raise ValueError(f"{name} must hold no masked entries: got {np.ma.count_masked(values)} of them")
     return np.asarray(values)
 
 
-def column(y, name="y"):
-    """y as ndarray (n,) of its entries as they are: of dtype object if each may have a type of its own, as in a list.
+def column(y: Any, name: str = "y") -> np.ndarray:
+    """y as ndarray (n,) with its entries unchanged: of dtype object where their types may differ, as in a list.
 
     Raises ValueError unless y is a vector or a matrix of one column, without masked entries.
     """
     if y is None:
         raise ValueError(f"{name} must be given: fit requires y to be passed, but the target y is None")
-    y = y.compute() if is_dask(y) else y  # here, since numpy's conversion drops its masks
+    y = y.compute() if is_dask(y) else y  # NumPy's conversion would drop masks
     if isinstance(y, Sequence) and any(map(np.ma.is_masked, y)):
         raise ValueError(f"{name} must hold no masked entries: got {name}={shorten(y)}")
     return column_or_1d(plain(name, y) if hasattr(y, "__array__") else np.asarray(y, dtype=object), warn=True)
 
 
-def label_vector(y, name="y"):
+def label_vector(y: Any, name: str = "y") -> np.ndarray:
     """The labels y as ndarray (n,), all of one kind: text, whole numbers (int64), booleans or other numbers (doubles).
 
-    An array of any type but object is left as it is. Raises ValueError for a mixture and for anything else.
+    An array of any type but object is returned unchanged. Raises ValueError for mixed kinds and for other types.
     """
     y = column(y, name)
     if y.dtype.kind == "S":
@@ -65,35 +67,39 @@ def label_vector(y, name="y"):
         raise ValueError(f"{name} must hold labels of one kind, be it {', '.join(_KINDS)}: got {both}")
     kind = next(iter(found), "text")
     try:
-        return y.astype(_KINDS[kind][1])  # one by one
+        return y.astype(_KINDS[kind][1])  # entry by entry
     except OverflowError:
         raise ValueError(f"{name} must hold {kind} that {_KINDS[kind][1].__name__} can hold: got one beyond") from None
 
 
-def target_vector(y):
-    """Real targets y as ndarray (n,) of numbers, doubles where each had a type of its own; ValueError for all else.
+def target_vector(y: Any) -> Array:
+    """Real targets y as ndarray (n,) of finite doubles; raises ValueError for anything else.
 
-    Whether the entries of an array that has a type are finite is not looked at.
+    Complex numbers are returned unchanged, for scikit-learn to refuse.
     """
     y = column(y)
-    if y.dtype.kind not in "biufcO":  # complex numbers are scikit-learn's to refuse
+    if y.dtype.kind not in "biufcO":
         raise ValueError(f"y must hold real numbers: got {shorten(y)}")
-    if y.dtype != object:
+    if y.dtype.kind == "c":
         return y
-    for value in _one_of_each_type(y):
-        if not isinstance(value, (Real, Decimal, np.bool_)):
-            raise ValueError(f"y must hold finite real numbers: got {shorten(value)}")
+    if y.dtype == object:
+        for value in _one_of_each_type(y):
+            if not isinstance(value, (Real, Decimal, np.bool_)):
+                raise ValueError(f"y must hold finite real numbers: got {shorten(value)}")
     try:
-        doubles = y.astype(float)  # one by one
+        with np.errstate(over="ignore"):
+            doubles = y.astype(float)  # entry by entry; a wider type may overflow
     except OverflowError:
         raise ValueError("y must be finite in double precision: got an integer beyond 1.8e308") from None
     if not (finite := np.isfinite(doubles)).all():
-        raise ValueError(f"y must hold finite real numbers: got {shorten(y[~finite][0])}")
+        if y.dtype == object:
+            raise ValueError(f"y must hold finite real numbers: got {shorten(y[~finite][0])}")
+        raise ValueError(f"y must be finite in double precision: got {y[~finite][0]} (NaN, infinity or beyond 1.8e308)")
     return doubles
 
 
-def refuse_text(X):
-    """Raise ValueError where X, dense, holds text or complex numbers, or masks an entry."""
+def refuse_text(X: Matrix) -> None:
+    """Raise ValueError if X, dense, holds text, complex numbers or masked entries."""
     for part in _parts(X):
         array = plain("X", part)
         values = array.flat[:1] if array.dtype.kind in "USTc" else array.flat if array.dtype == object else ()
@@ -104,8 +110,8 @@ def refuse_text(X):
                 raise ValueError(f"X must hold real numbers: Complex data not supported, got {shorten(value)}")
 
 
-def _parts(X):
-    """What numpy has or finds one type for: rows of a list, columns of a DataFrame if not of numbers, or X itself."""
+def _parts(X: Matrix) -> Iterable:
+    """The parts of X that have one type each: rows of a list, the non-numeric columns of a DataFrame, or X itself."""
     if isinstance(X, Sequence):
         return X
     if hasattr(X, "iloc") and X.ndim == 2:
@@ -113,11 +119,11 @@ def _parts(X):
     return (X,)
 
 
-def _one_of_each_type(values):
+def _one_of_each_type(values: Iterable) -> Iterable:
     return {type(value): value for value in values}.values()
 
 
-def _kind(name, value):
+def _kind(name: str, value: object) -> str:
     for kind, (types, _) in _KINDS.items():
         if isinstance(value, types):
             return kind

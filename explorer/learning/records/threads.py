@@ -1,24 +1,26 @@
-"""Both cores for passes over the records, with results that do not depend on which thread was faster."""
+"""Sums over blocks of records in several threads, with results that do not depend on their timing."""
 
 import math
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, reduce
+from typing import Any
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
 _lock = threading.Lock()
-_AHEAD = 16  # how many results may wait for a slower thread's: they can be large
+_AHEAD = 16  # results that may wait for an earlier one: they can be large
 
 
 @contextmanager
-def own_threads():
-    """Yield how many threads the caller may start; meanwhile the linear algebra in each is held to one.
+def own_threads() -> Iterator[int]:
+    """Yield the number of threads the caller may start; within the context, BLAS is limited to one thread in each.
 
-    It is as many as linear algebra would have used: one inside joblib's workers, under OMP_NUM_THREADS=1 or
-    threadpoolctl's limits, and when another thread of this process has already taken them.
+    It is the number that BLAS would have used: one inside joblib's workers, under OMP_NUM_THREADS=1 or threadpoolctl's
+    limits, and within another thread's `own_threads`.
     """
     libraries, cores = _machine()
     with _lock:
@@ -36,15 +38,15 @@ def own_threads():
 
 
 @cache
-def _machine():
+def _machine() -> tuple[list, int]:
     return ThreadpoolController().select(user_api="blas").lib_controllers, joblib.cpu_count()
 
 
-def ordered_total(function, items, *, threads=1):
+def ordered_total(function: Callable[[Any], tuple], items: Iterable, *, threads: int = 1) -> tuple:
     """Sum over `items` of the tuple function(item), entry by entry.
 
-    Always added in the order of `items`, so that the same bits come out whatever the number and the timing of the
-    threads. What a function raises is raised.
+    Results are added in the order of `items`, so the sum is bitwise the same for any number and timing of threads.
+    Exceptions raised by `function` propagate.
     """
     if threads == 1:
         return reduce(add_parts, map(function, items))
@@ -57,18 +59,20 @@ def ordered_total(function, items, *, threads=1):
     return total.sums
 
 
-def add_parts(sums, part):
+def add_parts(sums: tuple, part: tuple) -> tuple:
     """The tuple sums + part, entry by entry."""
     return tuple(a + b for a, b in zip(sums, part, strict=True))
 
 
 class _OrderedTotal:
-    def __init__(self, function, items):
-        self.sums = None
+    def __init__(self, function: Callable[[Any], tuple], items: Iterable) -> None:
+        self.sums: tuple = ()
         self._function, self._todo = function, iter(enumerate(items))
-        self._added, self._waiting, self._changed = 0, {}, threading.Condition()
+        self._added: float = 0  # infinite after an error
+        self._waiting: dict[float, tuple] = {}
+        self._changed = threading.Condition()
 
-    def work(self):
+    def work(self) -> None:
         """Take the next item until none is left."""
         try:
             while (task := self._next()) is not None:
@@ -79,20 +83,20 @@ class _OrderedTotal:
                     self._add()
         except BaseException:
             with self._changed:
-                self._todo, self._added = iter(()), math.inf  # nobody waits for this part
+                self._todo, self._added = iter(()), math.inf  # release threads that wait for this result
                 self._changed.notify_all()
             raise
 
-    def _next(self):
+    def _next(self) -> tuple[int, Any] | None:
         with self._changed:
             task = next(self._todo, None)
             while task is not None and task[0] >= self._added + _AHEAD:
                 self._changed.wait()
             return task
 
-    def _add(self):
+    def _add(self) -> None:
         while self._added in self._waiting:
             part = self._waiting.pop(self._added)
-            self.sums = part if self.sums is None else add_parts(self.sums, part)
+            self.sums = add_parts(self.sums, part) if self._added else part
             self._added += 1
             self._changed.notify_all()

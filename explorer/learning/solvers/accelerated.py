@@ -1,15 +1,26 @@
 """Nesterov's accelerated gradient descent for strongly convex functions."""
 
 import numpy as np
+from scipy.optimize import OptimizeResult
 
-from explorer.learning.solvers.tracing import Run
+from explorer.learning.objective import PerturbedObjective
+from explorer.learning.solvers.tracing import Callback, Run
+from explorer.learning.types import Array, RandomState
 
 
-def accelerated(objective, *, gradient_tol, start=None, max_passes=10_000, random_state=None, callback=None):
+def accelerated(
+    objective: PerturbedObjective,
+    *,
+    gradient_tol: float,
+    start: Array | None = None,
+    max_passes: float = 10_000,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> OptimizeResult:
     """x <- y - grad J(y) / L, then y <- x + m (x - previous x), with m = (1 - sqrt q) / (1 + sqrt q), q = lambda / L.
 
-    L is `objective.gradient_lipschitz()`. J(x) - min J shrinks by 1 - sqrt q in each pass, whatever the data; the norm
-    of the gradient, taken at y, ripples on its way down.
+    L is `objective.gradient_lipschitz()`. J(x) - min J shrinks by 1 - sqrt q in each pass, for any data; the norm of
+    the gradient, taken at y, does not decrease monotonically.
 
     Parameters and result: as every solver, see `explorer.learning.solvers`; random_state is not used.
 

@@ -1,13 +1,25 @@
-"""Gradient descent with the constant step that is sure to converge."""
+"""Gradient descent with a constant step for which convergence is guaranteed."""
 
-from explorer.learning.solvers.tracing import Run
+from scipy.optimize import OptimizeResult
+
+from explorer.learning.objective import PerturbedObjective
+from explorer.learning.solvers.tracing import Callback, Run
+from explorer.learning.types import Array, RandomState
 
 
-def gradient_descent(objective, *, gradient_tol, start=None, max_passes=10_000, random_state=None, callback=None):
+def gradient_descent(
+    objective: PerturbedObjective,
+    *,
+    gradient_tol: float,
+    start: Array | None = None,
+    max_passes: float = 10_000,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> OptimizeResult:
     """theta <- theta - grad J(theta) / L, with L = `objective.gradient_lipschitz()`.
 
-    Between two points the mean Hessian lies in [lambda, L], hence |grad| shrinks by at least 1 - lambda / L in each
-    pass, and by no more than that along a direction that no record touches.
+    The mean Hessian between two points lies in [lambda, L], hence each pass multiplies |grad| by at most
+    1 - lambda / L; a direction orthogonal to all records attains this factor.
 
     Parameters and result: as every solver, see `explorer.learning.solvers`; random_state is not used.
 

@@ -1,25 +1,26 @@
-"""The line search of the Newton-like solvers. It uses gradients alone: values lose their digits near the minimum."""
+"""The line search of the Newton-type solvers. It uses gradients alone: values lose precision near the minimum."""
 
 import numpy as np
 
-from explorer.learning.solvers.tracing import Finished
+from explorer.learning.solvers.tracing import Finished, Run
+from explorer.learning.types import Array
 
-_SHORTEST, _LONGEST = 0.1, 0.9  # of the step that failed
+_SHORTEST, _LONGEST = 0.1, 0.9  # of the rejected step
 
 
-def line_search(run, theta, gradient, direction):
-    """theta + t direction, where t = 1 or shorter makes sure progress, and the gradient there.
+def line_search(run: Run, theta: Array, gradient: Array, direction: Array) -> tuple[Array, Array]:
+    """theta + t direction with t <= 1 such that progress is guaranteed, and the gradient there.
 
     With phi(t) = J(theta + t direction) and phi'(0) < 0, a step is accepted if phi'(t) <= 0, or if its gradient norm
-    is at most half the smallest so far; the next t aims a little before the zero of the line through phi'(0) and
-    phi'(t).
+    is at most half the smallest so far; the next t is 0.9 times the zero of the line through phi'(0) and phi'(t), but
+    between 0.1 and 0.9 of the rejected t.
 
-    Why this converges for every direction = -B^-1 gradient with B between two positive multiples of I, also where the
-    second derivative of J jumps: phi' grows by at most L |direction|^2 t, so that every t <= t0 = |phi'(0)| /
-    (L |direction|^2) is accepted, and the accepted one is 1 or at least t0 / 10. phi' does not decrease (J is convex):
-    where phi'(t) <= 0, J has fallen all the way, by at least t |phi'(0)| / 2 if t <= t0 and |phi'(0)| t0 / 2 beyond,
-    which is at least a constant times |gradient|^2, hence times J - min J. Halving steps may raise J, but there are at
-    most log2(|first gradient| / tau) of them.
+    This converges for every direction = -B^-1 gradient with B between two positive multiples of I, also where the
+    second derivative of J is discontinuous: phi' grows by at most L |direction|^2 t, so that every t <= t0 =
+    |phi'(0)| / (L |direction|^2) is accepted, and the accepted one is 1 or at least t0 / 10. phi' does not decrease (J
+    is convex): where phi'(t) <= 0, J decreases all along the step, by at least t |phi'(0)| / 2 if t <= t0 and
+    |phi'(0)| t0 / 2 beyond, which is at least a constant times |gradient|^2, hence times J - min J. Steps that halve
+    the gradient norm may increase J, but there are at most log2(|first gradient| / tau) of them.
 
     Returns
     -------

@@ -1,15 +1,27 @@
-"""Newton's method: a Hessian and its Cholesky factor in each step."""
+"""Newton's method, with a Cholesky factorisation of the Hessian in each step."""
+
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import OptimizeResult
 
+from explorer.learning.objective import PerturbedObjective
 from explorer.learning.solvers.line_search import line_search
-from explorer.learning.solvers.tracing import Run
+from explorer.learning.solvers.tracing import Callback, Run
+from explorer.learning.types import Array, RandomState
 
 
-def newton(objective, *, gradient_tol, start=None, max_passes=10_000, random_state=None, callback=None):
-    """theta <- theta - t H(theta)^-1 grad J(theta) with t from `line_search`, which makes it converge from anywhere.
+def newton(
+    objective: PerturbedObjective,
+    *,
+    gradient_tol: float,
+    start: Array | None = None,
+    max_passes: float = 10_000,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> OptimizeResult:
+    """theta <- theta - t H(theta)^-1 grad J(theta) with t from `line_search`, which ensures global convergence.
 
     Needs d^2 numbers of memory and d^3 / 3 multiplications a step.
 
@@ -29,7 +41,7 @@ def newton(objective, *, gradient_tol, start=None, max_passes=10_000, random_sta
     return OptimizeResult(run.result(), factor=factor)
 
 
-def cholesky(hessian):
-    """scipy's Cholesky factor of a Hessian (d, d), moved away from the indefinite by as much as rounding moves it."""
+def cholesky(hessian: Array) -> tuple[Array, Any]:
+    """scipy's Cholesky factor of a Hessian (d, d), after adding a multiple of I of the size of its rounding error."""
     rounding = np.finfo(float).eps * np.trace(hessian)
     return cho_factor(hessian + rounding * np.eye(len(hessian)), check_finite=False)

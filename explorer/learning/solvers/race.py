@@ -1,29 +1,41 @@
-"""Several solvers on one objective, in step with each other."""
+"""Several solvers on one objective, interleaved by the number of gradient evaluations."""
 
 import threading
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from heapq import heappop, heappush
 
-from explorer.learning.solvers.dispatch import SOLVERS
+from scipy.optimize import OptimizeResult
+
+from explorer.learning.objective import PerturbedObjective
+from explorer.learning.solvers.dispatch import SOLVERS, Solver
 
 
-def race(objective, *, solvers=SOLVERS, gradient_tol, max_passes=10_000, random_state=None, callback=None):
-    """Run every solver to gradient_tol; at each moment the one that has spent the fewest evaluations moves.
+def race(
+    objective: PerturbedObjective,
+    *,
+    solvers: Mapping[str, Solver] = SOLVERS,
+    gradient_tol: float,
+    max_passes: float = 10_000,
+    random_state: int | None = None,
+    callback: Callable[[str, int, float], object] | None = None,
+) -> dict[str, OptimizeResult]:
+    """Run every solver to gradient_tol; at any time the one with the fewest evaluations runs.
 
-    So the calls of `callback` come in the order of their evaluations, as if all ran at one evaluation a tick.
+    Hence `callback` is called in the order of the number of evaluations, as if all solvers ran at the same speed.
 
     Parameters
     ----------
     objective : PerturbedObjective
     solvers : dict of solvers by name
     gradient_tol, max_passes : as for every solver
-    random_state : None or int, for each solver anew
+    random_state : None or int, the same for each solver
     callback : callable (name, n_gradient_evaluations, gradient_norm) or None, called after each gradient of the whole
-        objective; what it raises ends that solver, and is passed on when the others have ended
+        objective; an exception it raises ends that solver and propagates when the others have ended
 
     Returns
     -------
-    dict of OptimizeResult by name, each what its solver gives alone
+    dict of OptimizeResult by name, each the same as of its solver alone
 
     Raises
     ------
@@ -31,8 +43,8 @@ def race(objective, *, solvers=SOLVERS, gradient_tol, max_passes=10_000, random_
     """
     turns = _Turns(len(solvers))
 
-    def run(i, name, solver):
-        def follow(evaluations, norm):
+    def run(i: int, name: str, solver: Solver) -> OptimizeResult:
+        def follow(evaluations: int, norm: float) -> None:
             turns.spent(i, evaluations)
             if callback is not None:
                 callback(name, evaluations, norm)
@@ -56,24 +68,24 @@ def race(objective, *, solvers=SOLVERS, gradient_tol, max_passes=10_000, random_
 
 
 class _Turns:
-    """Lets one of n threads run at a time: the one that has spent least, of equals the first."""
+    """Runs one of n threads at a time: the one with the fewest evaluations, the first among equals."""
 
-    def __init__(self, n):
-        self._waiting = [(0, i) for i in range(n)]  # a heap of (evaluations, thread)
+    def __init__(self, n: int) -> None:
+        self._waiting: list[tuple[int, int]] = [(0, i) for i in range(n)]  # a heap of (evaluations, thread)
         self._turn = [threading.Event() for _ in range(n)]
 
-    def pass_on(self):
-        """Wake the next thread, if any waits."""
+    def pass_on(self) -> None:
+        """Wake the next waiting thread, if there is one."""
         if self._waiting:
             self._turn[heappop(self._waiting)[1]].set()
 
-    def wait(self, i):
+    def wait(self, i: int) -> None:
         """Block thread i until it is woken."""
         self._turn[i].wait()
         self._turn[i].clear()
 
-    def spent(self, i, evaluations):
-        """Block thread i until no other has spent less."""
+    def spent(self, i: int, evaluations: int) -> None:
+        """Block thread i until no other has fewer evaluations."""
         heappush(self._waiting, (evaluations, i))
         self.pass_on()
         self.wait(i)
