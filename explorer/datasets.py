@@ -1,13 +1,15 @@
-"""Demo data: features in rows of norm at most 1, labels, a random 80/20 split repeated by its seed.
+"""Example datasets: feature rows of norm at most 1, labels, and a random 80/20 split determined by its seed.
 
-Dividing each row by its own norm is free: what becomes of a record depends on no other, so neighbouring datasets stay
-neighbours. Leaving out the records with a missing value is free for the same reason. A statistic of many records
-(a mean, a maximum) is not: where a column is scaled by one, `unaccounted` says so, and no (epsilon, delta) covers it.
+Dividing each row by its own norm costs no privacy: the result for a record depends on no other record, so neighbouring
+datasets stay neighbours. The same holds for leaving out records with a missing value. A statistic of many records (a
+mean, a maximum) does cost privacy: where columns are scaled by one, `unaccounted` says so, and no stated
+(epsilon, delta) covers it.
 """
 
 import gzip
 import os
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -24,9 +26,9 @@ from explorer.validation import natural, real
 
 _ADULT_FILES = ("adult.data", "adult.test")
 
-# UCI's columns in their order, with the values of those that are categorical. They are fixed here, not read from the
-# data, so that the columns of X are public. "Never-worked" is missing because it is no work class of a complete record:
-# who never worked has no occupation.
+# UCI's columns in order, with the values of the categorical ones. They are fixed here, not read from the data, so that
+# the columns of X are public. "Never-worked" is omitted since it occurs in no complete record: such records have no
+# occupation.
 _ADULT_COLUMNS = {
     "age": "",
     "workclass": "Federal-gov Local-gov Private Self-emp-inc Self-emp-not-inc State-gov Without-pay",
@@ -65,9 +67,9 @@ class Dataset:
     Attributes
     ----------
     name : str
-    X_train, X_test : ndarray or CSR matrix (n, d), rows of norm at most 1, up to rounding
+    X_train, X_test : ndarray or CSR matrix (n, d), rows of norm at most 1 up to rounding
     y_train, y_test : ndarray (n,) of int, the classes counted from 0
-    unaccounted : str, what was taken from the data without being paid for in privacy; empty if nothing
+    unaccounted : str, what was computed from the data without accounting for its privacy cost; empty if nothing
     """
 
     name: str
@@ -78,36 +80,36 @@ class Dataset:
     unaccounted: str = ""
 
 
-def unit_rows(X):
-    """Each row of X, ndarray or CSR matrix (n, d), divided by its l2 norm; rows of zeros stay. Costs no privacy."""
+def unit_rows(X: np.ndarray | sparse.csr_matrix) -> np.ndarray | sparse.csr_matrix:
+    """The rows of X, ndarray or CSR matrix (n, d), divided by their l2 norms, which costs no privacy; zeros stay."""
     return normalize(X, norm="l2")
 
 
-def breast_cancer(*, split_seed=0):
+def breast_cancer(*, split_seed: int = 0) -> Dataset:
     """Wisconsin diagnostic breast cancer, as shipped with scikit-learn: 569 tumours, 30 features, benign or malignant.
 
-    Columns are standardised by their mean and deviation over all rows, since their units differ by a factor of a
-    thousand; that statistic of the data is not covered by any (epsilon, delta) shown. Rows are then divided by their
-    norm, which costs nothing. The split is 80/20, drawn by `split_seed`, with the same share of each class.
+    Columns are standardised by their mean and standard deviation over all rows, since their scales differ by a factor
+    of a thousand; that statistic of the data is not covered by any stated (epsilon, delta). Rows are then divided by
+    their norm, which costs no privacy. The split is 80/20, drawn by `split_seed`, with the same share of each class.
     """
     X, y = load_breast_cancer(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    unaccounted = "columns are standardised with the data's own mean and deviation"
+    unaccounted = "columns are standardised with the mean and standard deviation of the data"
     return _split("Breast cancer", X, y, split_seed, stratify=y, unaccounted=unaccounted)
 
 
-def digits(*, split_seed=0):
+def digits(*, split_seed: int = 0) -> Dataset:
     """Handwritten digits, as shipped with scikit-learn: 1797 images of 8 x 8 pixels from 0 to 16, ten classes.
 
-    Rows are divided by their norm, in which a common public factor such as 1/16 cancels.
+    Rows are divided by their norm, so a common public factor such as 1/16 cancels.
     """
     return _split("Digits", *load_digits(return_X_y=True), split_seed)
 
 
-def synthetic_l(*, split_seed=0):
+def synthetic_l(*, split_seed: int = 0) -> Dataset:
     """The paper's low-dimensional data: 10 000 generated records, 40 features, two classes.
 
-    References: Redberg, Koskela, Wang 2023; the generator follows Guyon 2003.
+    References: Redberg, Koskela & Wang 2023; the generator follows Guyon 2003.
     """
     X, y = make_classification(
         n_samples=10_000, n_features=40, n_informative=30, n_classes=2, class_sep=2.0, random_state=1000
@@ -115,8 +117,8 @@ def synthetic_l(*, split_seed=0):
     return _split("Synthetic-L", X, y, split_seed)
 
 
-def synthetic_h(*, split_seed=0):
-    """The paper's high-dimensional data: 2000 generated records, 2000 features of which 10 tell the two classes apart.
+def synthetic_h(*, split_seed: int = 0) -> Dataset:
+    """The paper's high-dimensional data: 2000 generated records, 2000 features of which 10 are informative.
 
     References: as in `synthetic_l`.
     """
@@ -132,18 +134,20 @@ def synthetic_h(*, split_seed=0):
     return _split("Synthetic-H", X, y, split_seed)
 
 
-def logistic_plane(*, n_records=1260, theta=(4.0, -2.0), seed=0):
-    """Made-up records in the plane, which a logistic model fits: for pictures, not in `DATASETS`.
+def logistic_plane(
+    *, n_records: int = 1260, theta: Sequence[float] = (4.0, -2.0), seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Synthetic records in the plane with labels from a logistic model: for illustrations, not in `DATASETS`.
 
     Parameters
     ----------
     n_records : int
-    theta : sequence of 2 floats, the slope of the model that draws the labels
+    theta : sequence of 2 floats, the coefficients of the model from which labels are drawn
     seed : int
 
     Returns
     -------
-    X : ndarray (n_records, 2), uniform in a lying ellipse within the unit disc
+    X : ndarray (n_records, 2), uniform in an ellipse within the unit disc
     y : ndarray (n_records,) of 0 and 1; 1 with probability 1 / (1 + e^(-x.theta))
     """
     rng = np.random.default_rng(seed)
@@ -152,20 +156,20 @@ def logistic_plane(*, n_records=1260, theta=(4.0, -2.0), seed=0):
     return X, (rng.random(n_records) < expit(X @ np.asarray(theta))).astype(int)
 
 
-def adult(*, split_seed=0, data_home=None):
+def adult(*, split_seed: int = 0, data_home: str | os.PathLike | None = None) -> Dataset:
     """Adult: 45 222 complete records of the US census of 1994, 104 features; class 1 earned more than 50 000 dollars.
 
     The 6 continuous columns are divided by their maximum over all records, test records included; that statistic of
-    the data is not covered by any (epsilon, delta) shown. The 8 categorical columns become 98 columns of zeros and
-    ones by fixed lists of their values. Rows are then divided by their norm. Features are CSR: at most 14
-    of a row's 104 entries are not zero.
+    the data is not covered by any stated (epsilon, delta). The 8 categorical columns are one-hot encoded into 98
+    columns by fixed lists of their values. Rows are then divided by their norm. Features are CSR: at most 14 of a row's
+    104 entries are not zero.
 
     Parameters
     ----------
     split_seed : int in 0..2^32-1
     data_home : path or None; the folder that holds UCI's files adult.data and adult.test, plain or gzipped. None means
-        the folder that the environment variable EXPLORER_DATA_HOME names, and OpenML where that is not set. A folder
-        that is named is the only place looked in. The split is the same wherever the records come from.
+        the folder that the environment variable EXPLORER_DATA_HOME names, and OpenML if that is not set. With a
+        folder, OpenML is not used. The split is the same for both sources.
 
     Raises
     ------
@@ -179,22 +183,22 @@ def adult(*, split_seed=0, data_home=None):
     complete = {name: records for name, part in parts.items() if not (records := part.dropna()).empty}
     if not complete:
         raise ValueError(f"{' and '.join(parts)} must hold at least one record without a missing value: got none")
-    table = _in_one_order(_adult_table(pd.concat(complete)))
+    table = _in_canonical_order(_adult_table(pd.concat(complete)))
     numbers, codes, labels = np.split(table, [len(_ADULT_NUMBERS), -1], axis=1)
     maxima = numbers.max(axis=0)
     encoder = OneHotEncoder(categories=[np.arange(len(values)) for values in list(_ADULT_CATEGORIES.values())[:-1]])
     scaled = sparse.csr_matrix(numbers / np.where(maxima > 0, maxima, 1))
     X = sparse.hstack([scaled, encoder.fit_transform(codes)], format="csr")
-    unaccounted = "continuous columns are divided by the data's own maximum"
+    unaccounted = "continuous columns are divided by their maxima over the data"
     return _split("Adult", X, labels.ravel(), split_seed, unaccounted=unaccounted)
 
 
-def gisette(*, split_seed=0, data_home=None):
-    """Gisette: 7000 images of the handwritten digits 4 and 9, 5000 features, half of them probes; class 1 is UCI's +1.
+def gisette(*, split_seed: int = 0, data_home: str | os.PathLike | None = None) -> Dataset:
+    """Gisette: 7000 images of the handwritten digits 4 and 9, 5000 features, half of them random; class 1 is UCI's +1.
 
     UCI's training and validation records together (its test records have no public labels), split 80/20 at random like
-    the other data. Features are integers in 0..999; rows are divided by their norm, in which a common public factor
-    such as 1/999 cancels. Features are CSR, since most are zero.
+    the other datasets. Features are integers in 0..999; rows are divided by their norm, so a common public factor such
+    as 1/999 cancels. Features are CSR, since most are zero.
 
     Parameters
     ----------
@@ -211,12 +215,12 @@ def gisette(*, split_seed=0, data_home=None):
     """
     paths = _local_files(_GISETTE_FILES, data_home)
     parts = [_read_gisette(*paths[:2]), _read_gisette(*paths[2:])] if paths else [_fetch_gisette()]
-    table = _in_one_order(np.vstack(parts))
+    table = _in_canonical_order(np.vstack(parts))
     return _split("Gisette", sparse.csr_matrix(table[:, :-1], dtype=float), table[:, -1] > 0, split_seed)
 
 
-def elongated(n_records, *, dimension, elongation, seed):
-    """Made-up records of norm 1 whose directions are as unequal as is asked for; the first of one endless sequence.
+def elongated(n_records: int, *, dimension: int, elongation: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Synthetic records of norm 1 with a given ratio of standard deviations; a prefix of one infinite sequence.
 
     Row i is z / |z| with independent z_j ~ N(0, elongation^(-2 (j-1)/(d-1))), j = 1..d. Its label is 1 with probability
     1 / (1 + e^-u), u = 4 (x_i1 + ... + x_id) / sqrt(d).
@@ -225,7 +229,7 @@ def elongated(n_records, *, dimension, elongation, seed):
     ----------
     n_records : int >= 1, n; a larger n with the same seed has the same first rows and labels
     dimension : int >= 1, d
-    elongation : float >= 1, standard deviation of z_1 over that of z_d; 1 for directions that are all alike
+    elongation : float >= 1, standard deviation of z_1 divided by that of z_d; 1 for isotropic records
     seed : int >= 0
 
     Returns
@@ -245,16 +249,16 @@ def elongated(n_records, *, dimension, elongation, seed):
     return X, np.where(labels.random(n) < expit(margins), 1.0, -1.0)
 
 
-def two_clouds(*, split_seed=0):
-    """A plane to look at: 2000 generated points, 2 features, two overlapping round clouds, a class each.
+def two_clouds(*, split_seed: int = 0) -> Dataset:
+    """Two-dimensional data: 2000 generated points of two overlapping isotropic Gaussian classes.
 
-    Cloud k has its centre at (0.35, 0.2) times -1 or 1 and a standard deviation of 0.25; what falls outside the unit
-    circle is pulled back to it. Rows are not divided by their norm: that would leave the circle alone.
+    The class means are -(0.35, 0.2) and (0.35, 0.2), the standard deviation is 0.25; points outside the unit circle are
+    scaled to norm 1. Other rows are not divided by their norm, which would place all points on the circle.
     """
     rng = np.random.default_rng(7)
     y = rng.integers(2, size=2000)
     X = np.outer(2 * y - 1, [0.35, 0.2]) + 0.25 * rng.normal(size=(2000, 2))
-    return _split("Two clouds", X, y, split_seed, scale=_into_the_ball)
+    return _split("Two clouds", X, y, split_seed, scale=_clip_rows)
 
 
 _LOADERS = (breast_cancer, two_clouds, digits, synthetic_l, synthetic_h, adult, gisette)
@@ -263,8 +267,8 @@ BUILT_IN = ("breast_cancer", "two_clouds", "digits", "synthetic_l", "synthetic_h
 _FILES = {"adult": _ADULT_FILES, "gisette": _GISETTE_FILES}
 
 
-def load(name, *, split_seed=0, data_home=None):
-    """The Dataset that `DATASETS` has under `name`; `data_home` as in `adult`, of no use to those in `BUILT_IN`."""
+def load(name: str, *, split_seed: int = 0, data_home: str | os.PathLike | None = None) -> Dataset:
+    """The Dataset called `name` in `DATASETS`; `data_home` as in `adult`, not used by those in `BUILT_IN`."""
     if name not in DATASETS:
         raise ValueError(f"name must be one of {', '.join(DATASETS)}: got name={name!r}")
     if name in BUILT_IN:
@@ -272,8 +276,8 @@ def load(name, *, split_seed=0, data_home=None):
     return DATASETS[name](split_seed=split_seed, data_home=data_home)
 
 
-def missing(name):
-    """Why `load(name)` would have to ask the network or fail: a sentence, empty where the data are on this machine."""
+def missing(name: str) -> str:
+    """A sentence that says which files `load(name)` lacks; empty if the data are on this machine."""
     if name in BUILT_IN:
         return ""
     try:
@@ -283,14 +287,14 @@ def missing(name):
         pass
     names = " and ".join((", ".join(_FILES[name][:-1]), _FILES[name][-1]))
     return (
-        f"{name.capitalize()} is not on this machine: its files {names}, plain or gzipped, have to be in the folder "
+        f"{name.capitalize()} is not on this machine: its files {names}, plain or gzipped, must be in the folder "
         "that the environment variable EXPLORER_DATA_HOME names when the explorer starts"
     )
 
 
 @cache
-def column_names(name):
-    """Public names of the features of the data that `DATASETS` has under `name`, tuple of str; nothing is loaded."""
+def column_names(name: str) -> tuple[str, ...]:
+    """Public names of the features of the dataset called `name` in `DATASETS`, without loading its records."""
     if name == "breast_cancer":
         return tuple(load_breast_cancer().feature_names.tolist())
     if name == "digits":
@@ -304,10 +308,11 @@ def column_names(name):
 _N_FEATURES = {"two_clouds": 2, "synthetic_l": 40, "synthetic_h": 2000, "gisette": _GISETTE_FEATURES}
 
 
-def two_columns(data, columns):
-    """`data` with two of its d features, times the public number max(1, sqrt(d / 8)) that makes up for the others.
+def two_columns(data: Dataset, columns: tuple[int, int]) -> Dataset:
+    """`data` with two of its d features, multiplied by the public number max(1, sqrt(d / 8)).
 
-    Rows keep a norm of at most 1: longer ones are scaled down to it, each by itself, which costs no privacy.
+    The factor compensates for the norm of the dropped features. Rows longer than 1 are then scaled down to norm 1,
+    each on its own, which costs no privacy.
 
     Parameters
     ----------
@@ -316,14 +321,14 @@ def two_columns(data, columns):
 
     Raises
     ------
-    ValueError for columns that data does not have, or the same twice.
+    ValueError for columns that data does not have, or two equal ones.
     """
     width = data.X_train.shape[1]
     first, second = columns
     if first == second or not all(0 <= column < width for column in columns):
         raise ValueError(f"columns must be two different integers in 0..{width - 1}: got columns={tuple(columns)}")
     scale = max(1.0, np.sqrt(width / 8))
-    parts = [_into_the_ball(scale * _dense(X[:, [first, second]])) for X in (data.X_train, data.X_test)]
+    parts = [_clip_rows(scale * _dense(X[:, [first, second]])) for X in (data.X_train, data.X_test)]
     return replace(data, X_train=parts[0], X_test=parts[1])
 
 
@@ -331,26 +336,26 @@ def _dense(X):
     return X.toarray() if sparse.issparse(X) else X
 
 
-def _into_the_ball(X):
-    """Rows of X longer than 1 scaled down to norm 1, each by itself; the others stay."""
+def _clip_rows(X):
+    """X with rows longer than 1 scaled down to norm 1; the others are unchanged."""
     return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
 
 
 def _split(name, X, y, split_seed, *, stratify=None, unaccounted="", scale=unit_rows):
-    """The Dataset of X, its rows scaled to norm at most 1, a fifth of them drawn by `split_seed` to test."""
+    """The Dataset of X with rows scaled to norm at most 1; `split_seed` draws a fifth of them as test records."""
     rule = "an integer in 0..2^32-1"
     seed = real("split_seed", split_seed, rule=rule, valid=lambda s: (s >= 0) & (s < 2**32) & (s == np.floor(s)))
     parts = train_test_split(scale(X), y.astype(int), test_size=0.2, random_state=int(seed), stratify=stratify)
     return Dataset(name, *parts, unaccounted=unaccounted)
 
 
-def _in_one_order(table):
+def _in_canonical_order(table):
     """Rows sorted by their values, last column first: OpenML and UCI list the same records in different orders."""
     return table[np.lexsort(table.T)]
 
 
 def _local_files(names, data_home):
-    """Paths of UCI's files, or None if no folder is named; raises FileNotFoundError if the folder lacks one."""
+    """Paths of UCI's files, or None if no folder is named; raises FileNotFoundError if a file is missing."""
     origin, folder = "data_home", data_home
     if data_home is None:
         origin, folder = "EXPLORER_DATA_HOME", os.environ.get("EXPLORER_DATA_HOME") or None
@@ -369,13 +374,13 @@ def _local_files(names, data_home):
 
 
 def _openml(names, **which):
-    """OpenML's data as scikit-learn keeps it in its own cache; ConnectionError says what to do without a network."""
+    """OpenML's data through scikit-learn's cache; raises ConnectionError, which says what to do without a network."""
     try:
         return fetch_openml(**which)
-    except (OSError, ValueError) as error:  # no network; no such data, or a download that does not match its checksum
+    except (OSError, ValueError) as error:  # no network; no such data, or a checksum mismatch
         raise ConnectionError(
             f"OpenML did not deliver {which}: {error}. Without it, put UCI's files {', '.join(names)}, plain or "
-            "gzipped, into a folder and name that by data_home or by the environment variable EXPLORER_DATA_HOME."
+            "gzipped, into a folder and set data_home or the environment variable EXPLORER_DATA_HOME to its path."
         ) from error
 
 
@@ -392,12 +397,14 @@ def _lines(path):
 
 
 def _read_adult(path):
-    """UCI's records as strings by line number, NaN for '?'. The test file adds a comment, and dots after labels."""
+    """UCI's records as strings by line number, NaN for '?'. The test file has a comment line and dots after labels."""
     numbers, records = [], []
     for number, line in _lines(path):
         if line.startswith("|"):
             continue
-        fields = line.removesuffix(".").replace(" ", "").split(",")  # a blank follows each comma; none is in a value
+        fields = (
+            line.removesuffix(".").replace(" ", "").split(",")
+        )  # UCI puts a blank after each comma
         if len(fields) != len(_ADULT_COLUMNS):
             expected = f"{len(_ADULT_COLUMNS)} fields separated by commas"
             raise ValueError(f"{path.name}, line {number}: expected {expected}, got {len(fields)}")
@@ -427,7 +434,7 @@ def _adult_table(records):
 
 
 def _check(column, good, rule):
-    """Raise ValueError for the first value of a column, indexed by file and line, that is not good."""
+    """Raise ValueError for the first invalid value of a column that is indexed by file and line."""
     if not good.all():
         (file, line), value = next(iter(column[~good].items()))
         raise ValueError(f"{file}, line {line}: {column.name} must be {rule}: got {value!r}")
@@ -443,7 +450,7 @@ def _read_gisette(data, labels):
 
 
 def _fetch_gisette():
-    """OpenML's records as `_read_gisette` gives UCI's."""
+    """OpenML's records in the form of `_read_gisette`."""
     bunch = _openml(_GISETTE_FILES, data_id=41026, as_frame=False)
     features = bunch.data.toarray() if sparse.issparse(bunch.data) else np.asarray(bunch.data, float)
     signs = np.asarray(bunch.target, float)

@@ -1,7 +1,7 @@
-"""A visitor's own CSV file as data to learn from: parsed in memory, within limits, refused with the reason.
+"""Uploaded CSV files as datasets: parsed in memory, within size limits, or rejected with a reason.
 
-The first line names the columns; every other line is a record. One column, the last unless another is chosen, holds
-the class; all others must be finite numbers. Nothing here touches a disk.
+The first line names the columns; every other line is a record. One column, by default the last, holds the class; all
+others must be finite numbers. No file is written.
 """
 
 import csv
@@ -18,12 +18,12 @@ MAX_BYTES = 5_000_000
 MAX_RECORDS = 50_000
 MAX_COLUMNS = 500
 MAX_CLASSES = 10
-FEWEST = 5  # records of a class: what a split into 80/20 by class needs
-_SHOWN = 40  # characters of a file's text in a message
+FEWEST = 5  # records of a class, as an 80/20 split by class needs
+_SHOWN = 40  # characters of the file's text in a message
 
 
 class UploadRefused(ValueError):
-    """The file cannot be learned from; the message says why, in words for whoever made the file."""
+    """The file cannot be used; the message says why, addressed to its author."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Table:
     Attributes
     ----------
     name : str, the file's
-    columns : tuple of str, different from one another
+    columns : tuple of distinct str
     records : tuple of tuples of str, one for each column
-    lines : tuple of int, where in the file each record ends
+    lines : tuple of int, the line number at which each record ends
     """
 
     name: str
@@ -43,15 +43,15 @@ class Table:
     records: tuple[tuple[str, ...], ...]
     lines: tuple[int, ...]
 
-    def features(self, *, label=None):
-        """Names of all columns but the one of the class, tuple of str; `label` as in `dataset`."""
+    def features(self, *, label: str | None = None) -> tuple[str, ...]:
+        """Names of all columns except that of the class; `label` as in `dataset`."""
         return tuple(column for column in self.columns if column != self._label(label))
 
-    def dataset(self, *, label=None, split_seed=0):
-        """The file as data: rows divided by their norm, an 80/20 split with the same share of each class in both.
+    def dataset(self, *, label: str | None = None, split_seed: int = 0) -> Dataset:
+        """The file as a dataset: rows divided by their norm, a stratified 80/20 split.
 
-        Columns are taken as they are; nothing is computed from the whole of them. Classes are numbered in the order of
-        their names, or of their values if all are numbers.
+        Columns are not rescaled: no statistic of a column is computed. Classes are numbered in the order of their
+        names, or of their values if all are numbers.
 
         Parameters
         ----------
@@ -64,8 +64,8 @@ class Table:
 
         Raises
         ------
-        UploadRefused for a column that is not all finite numbers, naming line and column; for a missing class, one
-        class, more than MAX_CLASSES, or a class of fewer than FEWEST records.
+        UploadRefused for a column with anything but finite numbers, naming line and column; for a missing class, a
+        single class, more than MAX_CLASSES, or a class of fewer than FEWEST records.
         """
         place = self.columns.index(self._label(label))
         y = _numbered(self, place)
@@ -73,24 +73,24 @@ class Table:
         parts = train_test_split(unit_rows(X), y, test_size=0.2, random_state=split_seed, stratify=y)
         return Dataset(self.name, *parts)
 
-    def _label(self, label):
+    def _label(self, label: str | None) -> str:
         if label is not None and label not in self.columns:
             raise UploadRefused(f"the file has no column {_quoted(label)}")
         return self.columns[-1] if label is None else label
 
 
-def read_csv(content, *, name="upload.csv"):
+def read_csv(content: bytes, *, name: str = "upload.csv") -> Table:
     """The Table of a CSV file.
 
     Parameters
     ----------
-    content : bytes of UTF-8 text; fields separated by commas, semicolons or tabs, whichever the first line has most of
-    name : str, the file's, for show
+    content : bytes of UTF-8 text; fields separated by commas, semicolons or tabs, whichever the first line has most
+    name : str, the file's, for display
 
     Raises
     ------
-    UploadRefused if it is too large, no text, has a line with more or fewer fields than the first, no names in the
-    first line, the same name twice, fewer than two columns, more than MAX_COLUMNS or more than MAX_RECORDS records.
+    UploadRefused if it is too large, is not text, has a line with more or fewer fields than the first, no names in the
+    first line, a repeated name, fewer than two columns, more than MAX_COLUMNS or more than MAX_RECORDS records.
     """
     text = _text(content)
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
@@ -118,7 +118,7 @@ def read_csv(content, *, name="upload.csv"):
     return Table(name[:_SHOWN], columns, tuple(records), tuple(lines))
 
 
-def _text(content):
+def _text(content: bytes) -> str:
     if len(content) > MAX_BYTES:
         raise UploadRefused(f"the file must have at most {MAX_BYTES // 1_000_000} MB: it is larger")
     try:
@@ -126,11 +126,11 @@ def _text(content):
     except UnicodeDecodeError:
         raise UploadRefused("the file must be text in UTF-8: it is not; save it as CSV UTF-8") from None
     if "\0" in text:
-        raise UploadRefused("the file must be text: it has zero bytes, as binary files and UTF-16 text do")
+        raise UploadRefused("the file must be text: it contains zero bytes, as binary files and UTF-16 text do")
     return text
 
 
-def _names(fields):
+def _names(fields: tuple[str, ...]) -> tuple[str, ...]:
     if not 2 <= len(fields) <= MAX_COLUMNS:
         rule = f"2 to {MAX_COLUMNS} columns, separated by commas, semicolons or tabs"
         raise UploadRefused(f"the file must have {rule}: got {len(fields)}")
@@ -143,7 +143,7 @@ def _names(fields):
     return fields
 
 
-def _numbers(table, place):
+def _numbers(table: Table, place: int) -> np.ndarray:
     """A column as floats, ndarray (n,)."""
     values = [record[place] for record in table.records]
     try:
@@ -160,7 +160,7 @@ def _numbers(table, place):
     return column
 
 
-def _numbered(table, place):
+def _numbered(table: Table, place: int) -> np.ndarray:
     """The classes of a column counted from 0, ndarray (n,) of int."""
     values, column = [record[place] for record in table.records], _quoted(table.columns[place])
     if "" in values:
@@ -184,7 +184,7 @@ def _numbered(table, place):
     return np.searchsorted(sorted(counts), values)
 
 
-def _is_number(text):
+def _is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
@@ -192,6 +192,6 @@ def _is_number(text):
     return True
 
 
-def _quoted(value):
+def _quoted(value: object) -> str:
     text = str(value)
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")

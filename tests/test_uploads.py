@@ -1,4 +1,4 @@
-"""A visitor's CSV file: what is learned from it, and every reason for which it is refused."""
+"""Uploaded CSV files: the dataset made of them, and every reason for which they are rejected."""
 
 import csv
 import io

@@ -36,7 +36,8 @@ from explorer.learning.learners.descent import clipped_gradient
 from explorer.learning.learners.dp_sgd import _sparse_blocks, _SparseBlock
 from explorer.learning.learners.linear import Problem, Release
 from explorer.learning.losses import losses
-from explorer.learning.records.blocks import Block, Records, canonical, records_of, row_norms
+from explorer.learning.records.blocks import Block, Records, canonical, row_norms
+from explorer.learning.records.sources import records_of
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
