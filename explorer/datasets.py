@@ -189,7 +189,7 @@ def adult(*, split_seed: int = 0, data_home: str | os.PathLike | None = None) ->
     encoder = OneHotEncoder(categories=[np.arange(len(values)) for values in list(_ADULT_CATEGORIES.values())[:-1]])
     scaled = sparse.csr_matrix(numbers / np.where(maxima > 0, maxima, 1))
     X = sparse.hstack([scaled, encoder.fit_transform(codes)], format="csr")
-    unaccounted = "continuous columns are divided by their maxima over the data"
+    unaccounted = "continuous columns are divided by their maximum over the data"
     return _split("Adult", X, labels.ravel(), split_seed, unaccounted=unaccounted)
 
 
@@ -402,9 +402,7 @@ def _read_adult(path):
     for number, line in _lines(path):
         if line.startswith("|"):
             continue
-        fields = (
-            line.removesuffix(".").replace(" ", "").split(",")
-        )  # UCI puts a blank after each comma
+        fields = line.removesuffix(".").replace(" ", "").split(",")  # UCI puts a blank after each comma
         if len(fields) != len(_ADULT_COLUMNS):
             expected = f"{len(_ADULT_COLUMNS)} fields separated by commas"
             raise ValueError(f"{path.name}, line {number}: expected {expected}, got {len(fields)}")

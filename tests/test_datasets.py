@@ -126,7 +126,7 @@ def test_every_class_has_its_share_in_both_parts(name, n_classes):
 
 
 def test_only_column_statistics_are_unaccounted():
-    assert "mean and deviation" in datasets.breast_cancer().unaccounted
+    assert "mean and standard deviation" in datasets.breast_cancer().unaccounted
     assert [datasets.load(name).unaccounted for name in ("digits", "synthetic_l", "synthetic_h")] == ["", "", ""]
 
 

@@ -1,6 +1,6 @@
-"""The paper's experiments as code: a grid in, one tidy table out.
+"""The paper's experiments: from a grid of cells to one tidy table.
 
-`python -m explorer.study --help` for the command; `load_results` for the table that comes with the package.
+See `python -m explorer.study --help` for the command and `load_results` for the table that comes with the package.
 """
 
 from explorer.study.grid import DELTA, EPSILONS, PAPER_DATASETS, SPLITS, TRIALS, Cell, grid

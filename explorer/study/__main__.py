@@ -1,8 +1,9 @@
-"""`python -m explorer.study` runs the experiments and prints what they show."""
+"""`python -m explorer.study` runs the experiments and prints the mean accuracies."""
 
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 
 from explorer import datasets
 from explorer.study.grid import DELTA, EPSILONS, PAPER_DATASETS, TRIALS, grid
@@ -14,8 +15,8 @@ _EPILOG = """\
 methods:
 {methods}
 
-A cell is one fit, or one selection among fits, with a seed of its own: any cell gives the same result alone. Ctrl-C
-leaves a table that the same command completes; cells that failed are tried again. Adult and Gisette are read from the
+A cell is one fit, or one selection among fits, with its own seed, so its result does not depend on the other cells.
+After Ctrl-C the same command completes the table; failed cells are run again. Adult and Gisette are read from the
 folder that the environment variable EXPLORER_DATA_HOME names, or fetched from OpenML.
 
 examples:
@@ -24,8 +25,8 @@ examples:
 """
 
 
-def main(arguments=None):
-    """Parse the command line, run what is missing, print the mean accuracies; return the exit status."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line, run the missing cells, print the mean accuracies; return the exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -44,7 +45,7 @@ def main(arguments=None):
     try:
         results = run_study(cells, options.output, jobs=options.jobs, client=options.dask, command=command)
     except KeyboardInterrupt:
-        print(f"\nstopped; the same command goes on from what {options.output} has", file=sys.stderr)
+        print(f"\nstopped; run the same command again to complete {options.output}", file=sys.stderr)
         return 130
     seeds = {cell.seed for cell in cells}
     return _report(results[results["seed"].isin(seeds)], options.output)
@@ -68,7 +69,7 @@ def _parser():
         metavar="NAME",
         help=f"{names} (default: {' '.join(PAPER_DATASETS)})",
     )
-    add("--method", nargs="+", default=tuple(METHODS), metavar="NAME", help="any of those below (default: all)")
+    add("--method", nargs="+", default=tuple(METHODS), metavar="NAME", help="any of the methods below (default: all)")
     add(
         "--epsilon",
         nargs="+",
@@ -77,14 +78,14 @@ def _parser():
         help="privacy budgets, nats (default: nine from 0.025 to 8)",
     )
     add("--delta", type=float, default=DELTA, help="failure probability (default: %(default)g)")
-    add("--trials", type=int, default=TRIALS, help="trials of each, on five splits in turn (default: %(default)s)")
+    add("--trials", type=int, default=TRIALS, help="trials of each cell, on five splits in turn (default: %(default)s)")
     add(
         "--learning-rate",
         nargs="+",
         type=float,
         default=LEARNING_RATES,
         metavar="RATE",
-        help="rates that dishonest DP-SGD tries (default: ten from 1e-5 to 0.1, those that honest DP-SGD draws from)",
+        help="learning rates of dishonest DP-SGD (default: the ten from 1e-5 to 0.1 that honest DP-SGD draws from)",
     )
     add("--output", default="study.csv", metavar="FILE", help="table to write or complete (default: %(default)s)")
     add("--jobs", type=int, default=-1, help="processes on this machine (default: one for each core)")
@@ -93,7 +94,7 @@ def _parser():
 
 
 def _report(results, output):
-    """Print mean accuracies in percent and the failures; 1 if there were any."""
+    """Print mean accuracies in percent and the failed cells; return 1 if there are any, else 0."""
     table = summarise(results)
     for dataset, part in table.groupby("dataset", sort=False):
         print(f"\n{dataset}: mean test accuracy in percent by epsilon")

@@ -1,16 +1,17 @@
-"""Accuracy against epsilon as a small SVG file: the same bytes on every machine, without a browser or a plot library.
+"""Accuracy against epsilon as a small SVG file, without a browser or a plotting library.
 
-The explorer's own plots are Bokeh's, whose export to a file needs a browser; what the docs show must be made anew, and
-be checked against the table, wherever the study runs.
+The same table gives the same bytes on every machine, so that tests can compare the figures in the documentation with
+the table. Bokeh, which draws the explorer's other plots, needs a browser to export a file.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 
 _WIDTH, _HEIGHT = 900, 460
-_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 560, 40, 400  # of the frame; the legend is to its right
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 560, 40, 400  # edges of the frame; the legend is to its right
 _PERCENT_STEPS = (0.5, 1, 2, 5, 10, 20)
 
 
@@ -21,7 +22,7 @@ class Curve:
     Attributes
     ----------
     label : str
-    x, y, margin : ndarrays (n,); epsilon, accuracy in percent and half the length of its error bar
+    x, y, margin : ndarrays (n,); epsilon, accuracy in percent, half the length of its error bar
     color, dash : str, as in SVG
     """
 
@@ -33,7 +34,9 @@ class Curve:
     dash: str = ""
 
 
-def accuracy_figure(curves, *, title, x_label, level=None, level_label=""):
+def accuracy_figure(
+    curves: Sequence[Curve], *, title: str, x_label: str, level: float | None = None, level_label: str = ""
+) -> str:
     """The text of an SVG file.
 
     Parameters
@@ -64,7 +67,7 @@ def accuracy_figure(curves, *, title, x_label, level=None, level_label=""):
 
 
 def _scale(domain, start, end):
-    """The linear map that takes the least and the largest number of `domain` to start and end."""
+    """The linear map of the least and the largest number of `domain` to start and end."""
     low, high = float(min(domain)), float(max(domain))
     return lambda value: start + (value - low) / ((high - low) or 1) * (end - start)
 

@@ -1,13 +1,14 @@
-"""The grid of the experiments: what is run, each cell with a seed of its own."""
+"""The grid of the experiments: its cells and their seeds."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import product
 
 import numpy as np
 
 from explorer import datasets
-from explorer.study.methods import LEARNING_RATES, METHODS
+from explorer.study.methods import LEARNING_RATES, METHODS, Method
 from explorer.validation import natural, positive, real
 
 PAPER_DATASETS = ("synthetic_l", "synthetic_h", "adult")
@@ -36,16 +37,16 @@ class Cell:
     learning_rate: float | None = None
 
     @property
-    def split(self):
-        """Seed of the random split into training and test records: trials take turns on five splits."""
+    def split(self) -> int:
+        """Seed of the random split into training and test records: trials use five splits in turn."""
         return self.trial % SPLITS
 
     @property
-    def seed(self):
-        """Seed of everything else that is random in the cell, int in 0..2^48-1.
+    def seed(self) -> int:
+        """Seed of all other randomness of the cell, int in 0..2^48-1.
 
-        A hash of the coordinates, numbers to six digits: it depends on nothing else, neither on the rest of the grid
-        nor on the order of execution, and tells cells apart.
+        A hash of the coordinates, with numbers to six digits: it identifies the cell and depends neither on the rest of
+        the grid nor on the order of execution.
         """
         coordinates = (f"{part:.6g}" if isinstance(part, float) else str(part) for part in astuple(self))
         return int.from_bytes(hashlib.sha256("|".join(coordinates).encode()).digest()[:6])
@@ -53,14 +54,14 @@ class Cell:
 
 def grid(
     *,
-    dataset=PAPER_DATASETS,
-    method=tuple(METHODS),
-    epsilon=EPSILONS,
-    delta=DELTA,
-    trials=TRIALS,
-    learning_rates=LEARNING_RATES,
-    methods=METHODS,
-):
+    dataset: Sequence[str] = PAPER_DATASETS,
+    method: Sequence[str] = tuple(METHODS),
+    epsilon: Sequence[float] = EPSILONS,
+    delta: float = DELTA,
+    trials: int = TRIALS,
+    learning_rates: Sequence[float] = LEARNING_RATES,
+    methods: Mapping[str, Method] = METHODS,
+) -> list[Cell]:
     """The cells of dataset x method x epsilon x trial x learning rate, in this order.
 
     A method varies with epsilon and with the learning rate only where its `axes` say so.
@@ -71,15 +72,15 @@ def grid(
     epsilon, learning_rates : sequences of float > 0
     delta : float inside (0, 1)
     trials : int >= 1; trial t is on split t mod 5
-    methods : dict of Method by name, what `method` may name
+    methods : dict of Method by name, the possible values of `method`
 
     Returns
     -------
-    list of Cell, none twice
+    list of distinct Cell
 
     Raises
     ------
-    ValueError for an unknown name, which lists what is accepted, and for a number out of range.
+    ValueError for an unknown name, listing the known ones, and for a number out of range.
     """
     _known("dataset", dataset, datasets.DATASETS)
     _known("method", method, methods)

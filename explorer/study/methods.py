@@ -1,21 +1,21 @@
-"""The methods that are compared: from a dataset, a privacy target and a seed to the accuracy on the test records.
+"""The compared methods: from a dataset, a privacy target and a seed to the accuracy on the test records.
 
-All minimise the logistic loss on rows of unit norm and a constant column, so C = L = sqrt(2) and beta = 1/2. What they
-need besides is fixed here, the same for all data and without a look at any test record, but for DP-SGD's learning rate:
-that is chosen by accuracy on the *test* records, as in the paper, which flatters both ways to choose it.
+All minimise the logistic loss on rows of unit norm and a constant column, so C = L = sqrt(2) and beta = 1/2. All other
+parameters are fixed here, the same for all datasets and chosen without the test records, except DP-SGD's learning rate:
+as in the paper, it is chosen by accuracy on the *test* records, which favours both DP-SGD variants.
 
 - Algorithm 1: tau = 0.01, sigma_out = 0.15, sigma = f sigma_G with f = 1.3 and the smallest lambda that the accounting
-  grants. Two more take lambda from elsewhere and the smallest sigma that tight accounting grants: "amp_tight_noise" the
-  lambda of "amp_rdp", "amp_tight_risk" that of the excess-risk bound, where |theta*| = 10 is assumed for all data and
-  the number of records is public.
+  grants. Two variants use another lambda and the smallest sigma that tight accounting grants: "amp_tight_noise" the
+  lambda of "amp_rdp", "amp_tight_risk" that of the excess-risk bound, where |theta*| = 10 is assumed for all datasets
+  and the number of records is public.
 - DP-SGD: Adam, 60 epochs of Poisson samples of 256 records on average, ten learning rates, equally spaced in their
-  logarithm. Dishonest: every rate is a cell of its own at the privacy of one fit, and the best of a trial is taken when
-  the table is summarised. Honest: K ~ Poisson with Pr[K > 10] = 0.9 runs, each with a rate drawn at random, and all of
-  it accounted for.
-- Output perturbation: lambda by its learner's rule, which gives each released coefficient noise of deviation 0.15.
+  logarithm. Dishonest: every rate is a separate cell with the privacy of one fit, and the summary takes the best of a
+  trial. Honest: K ~ Poisson with Pr[K > 10] = 0.9 runs, each with a rate drawn at random, all accounted for.
+- Output perturbation: lambda by the learner's rule, which gives each released coefficient noise of standard deviation
+  0.15.
 - Non-private: scikit-learn's logistic regression, C by cross-validation on the training records.
 
-References: Redberg, Koskela, Wang 2023, Section 5.
+References: Redberg, Koskela & Wang 2023, Section 5.
 """
 
 from collections.abc import Callable
@@ -53,21 +53,21 @@ NOISE_FACTOR = 1.3
 _LOSS = {"lipschitz": float(np.sqrt(2)), "smoothness": 0.5, "monotone_loss": True}  # logistic, on rows and a constant
 _AMP = {"gradient_tol": 0.01, "output_noise_std": 0.15}
 _DP_SGD = {"optimizer": "adam", "epochs": 60, "batch_size": 256}
-# From epsilon = 0.1 up the best integer order is at most 256; at 0.025 those orders cannot account for tuning at all.
+# For epsilon >= 0.1 the best integer order is at most 256; for tuning at epsilon = 0.025 larger orders are necessary.
 _ORDERS = (*range(2, 257), *range(260, 513, 4), *range(528, 1025, 16))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A method of the study; one of your own joins as methods={**METHODS, name: Method(...)} of `grid` and `run_study`.
+    """A method of the study; pass methods={**METHODS, name: Method(...)} to `grid` and `run_study` to add one.
 
     Attributes
     ----------
     fit : callable (Dataset, *, epsilon, delta, learning_rate, random_state) to a dict with "accuracy", in 0..1, and
-        any other of `explorer.study.results.OUTCOMES`; what it raises becomes the cell's error
+        any other of `explorer.study.results.OUTCOMES`; an exception becomes the cell's error
     label : str, for tables and plots
-    axes : which of "epsilon" and "learning_rate" it varies with; it ignores the others, which are then infinite (delta
-        NaN) and None
+    axes : those of "epsilon" and "learning_rate" that it depends on; the others are set to infinity (with delta NaN)
+        and None
     """
 
     fit: Callable
@@ -79,7 +79,7 @@ def _fit_amp(data, *, epsilon, delta, learning_rate, random_state, accountant, l
     model = AMPClassifier(
         epsilon,
         delta=delta,
-        accountant=partial(_Remembered, accountant),
+        accountant=partial(_CachedBound, accountant),
         f=NOISE_FACTOR,
         l2_reg=l2_reg(data=data, epsilon=epsilon, delta=delta),
         random_state=random_state,
@@ -101,7 +101,7 @@ def _fit_dp_sgd(data, *, epsilon, delta, learning_rate, random_state):
         epsilon,
         delta=delta,
         learning_rate=learning_rate,
-        accountant=partial(_Remembered, "dp_sgd_renyi"),
+        accountant=partial(_CachedBound, "dp_sgd_renyi"),
         random_state=random_state,
         **_DP_SGD,
     ).fit(data.X_train, data.y_train)
@@ -114,7 +114,7 @@ def _select_dp_sgd(data, *, epsilon, delta, learning_rate, random_state, account
         candidates={"learning_rate": LEARNING_RATES},
         epsilon=epsilon,
         delta=delta,
-        accountant=partial(_Remembered, accountant),
+        accountant=partial(_CachedBound, accountant),
         random_state=random_state,
     ).fit(data.X_train, data.y_train, validation=(data.X_test, data.y_test))
     return {
@@ -138,7 +138,7 @@ def _outcome(model, data):
 
 
 def _l2_reg_by_renyi(*, data, epsilon, delta):
-    """lambda of the paper's rule under its own accounting."""
+    """lambda by the paper's rule with the paper's (Rényi) accounting."""
     return _papers_l2_reg(epsilon, delta)
 
 
@@ -148,7 +148,7 @@ def _papers_l2_reg(epsilon, delta):
 
 
 def _l2_reg_by_risk(*, data, epsilon, delta):
-    """lambda with the least bound on the excess risk, sigma being the least that the refined bound grants with it."""
+    """lambda with the least bound on the excess risk, where sigma is the least that the refined bound grants."""
     n_records, n_features = data.X_train.shape
     return _best_l2_reg(n_records, n_features + 1, epsilon, delta)
 
@@ -167,7 +167,7 @@ def _best_l2_reg(n_records, dimension, epsilon, delta):
     ).l2_reg
 
 
-# Accounting by name, so that every process has its own memory of the answers.
+# Accounting by name: the cache of answers is per process, so what is sent to a process must be small.
 _ACCOUNTANTS = {
     "renyi": amp_accountant("renyi"),
     "hockey_stick": amp_accountant("hockey_stick"),
@@ -178,17 +178,17 @@ _ACCOUNTANTS = {
 }
 
 
-class _Remembered(ProfileBound):
-    """The bound that _ACCOUNTANTS[name] makes of a mechanism, none of whose answers is computed twice in a process.
+class _CachedBound(ProfileBound):
+    """The bound _ACCOUNTANTS[name](mechanism), with answers cached per process.
 
-    Calibration asks a hundred questions, some of which take seconds, and each trial asks the same ones again.
+    A calibration evaluates it about a hundred times, some of which take seconds, and each trial repeats them.
     """
 
-    def __init__(self, name, mechanism, **others):
+    def __init__(self, name: str, mechanism: object, **others: object) -> None:
         self.arguments = name, mechanism, tuple(others.items())
 
     def log_delta(self, epsilon):
-        """What the bound says, of epsilon's shape."""
+        """Log of delta, of epsilon's shape."""
         return np.vectorize(partial(_log_delta, *self.arguments), otypes=[float])(epsilon)[()]
 
 

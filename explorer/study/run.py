@@ -1,23 +1,28 @@
-"""Runs the cells of a grid, on the cores of this machine or on a Dask cluster, into a table that survives anything."""
+"""Runs the cells of a grid, on the cores of this machine or on a Dask cluster, and writes an interruptible table."""
 
 import sys
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
+from pathlib import Path
+from typing import Any
 
+import pandas as pd
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from threadpoolctl import ThreadpoolController
 from tqdm import tqdm
 
 from explorer import datasets
-from explorer.study.methods import METHODS
+from explorer.study.grid import Cell
+from explorer.study.methods import METHODS, Method
 from explorer.study.results import ResultsFile, add_session, done_seeds, frame_of, load_results
 
 _progress = partial(tqdm, unit="cell", smoothing=0, mininterval=0.5 if sys.stderr.isatty() else 30)
 
 
-def run_cell(cell, *, methods=METHODS):
-    """Run one cell, alone and repeatably.
+def run_cell(cell: Cell, *, methods: Mapping[str, Method] = METHODS) -> dict:
+    """Run one cell; the result depends on nothing but the cell.
 
     Parameters
     ----------
@@ -26,10 +31,10 @@ def run_cell(cell, *, methods=METHODS):
 
     Returns
     -------
-    dict of `explorer.study.results.OUTCOMES`; where the dataset or the method raised, "error" alone
+    dict of `explorer.study.results.OUTCOMES`; only "error" if the dataset or the method raised an exception
     """
     try:
-        with _threads().limit(limits=1):  # cells run side by side, and sums must not depend on the number of cores
+        with _threads().limit(limits=1):  # cells run in parallel, and sums must not depend on the number of cores
             return methods[cell.method].fit(
                 _loaded(cell.dataset, cell.split),
                 epsilon=cell.epsilon,
@@ -41,8 +46,8 @@ def run_cell(cell, *, methods=METHODS):
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-def run_cells(cells, *, methods=METHODS):
-    """Run a few cells, one after the other, without a file.
+def run_cells(cells: Iterable[Cell], *, methods: Mapping[str, Method] = METHODS) -> pd.DataFrame:
+    """Run cells sequentially, without a file.
 
     Parameters
     ----------
@@ -51,30 +56,39 @@ def run_cells(cells, *, methods=METHODS):
 
     Returns
     -------
-    DataFrame as by `load_results`, in the order of the cells
+    DataFrame as of `load_results`, in the order of the cells
     """
     return frame_of((cell, run_cell(cell, methods=methods)) for cell in cells)
 
 
-def run_study(cells, output, *, methods=METHODS, jobs=-1, client=None, progress=_progress, command=""):
-    """Run the cells that the table at `output` does not have yet, or has with an error, and add them to it.
+def run_study(
+    cells: Sequence[Cell],
+    output: str | Path,
+    *,
+    methods: Mapping[str, Method] = METHODS,
+    jobs: int = -1,
+    client: Any = None,
+    progress: Callable = _progress,
+    command: str = "",
+) -> pd.DataFrame:
+    """Run the cells that are missing in the table at `output` or have an error there, and add them to it.
 
-    Each is written as soon as it is done; whatever stops the run, the next one goes on from there.
+    Each cell is written as soon as it is done, so an interrupted run can be continued.
 
     Parameters
     ----------
     cells : list of Cell, such as `grid(...)`
-    output : path of the table, a CSV file; a JSON file beside it notes what computed it
+    output : path of the table, a CSV file; a JSON file beside it records how it was computed
     methods : dict of Method by name
     jobs : int, number of processes on this machine; -1 for one on each core
     client : a Dask Client or the address of a scheduler, to run on its cluster instead; workers that need local data
         must have EXPLORER_DATA_HOME set
     progress : callable (iterable, total=int) to an iterable, a progress bar
-    command : str, noted beside the table
+    command : str, recorded in the JSON file
 
     Returns
     -------
-    DataFrame as by `load_results`, of all that the table has
+    DataFrame as of `load_results`, of the whole table
     """
     file, done = ResultsFile(output), done_seeds(output)
     todo = _in_running_order([cell for cell in cells if cell.seed not in done])
@@ -94,7 +108,7 @@ def run_study(cells, output, *, methods=METHODS, jobs=-1, client=None, progress=
 
 
 def _in_running_order(cells):
-    """By dataset and split, so that a process needs one at a time; then mixed, so that the time left can be told."""
+    """By dataset and split, so that a process needs one at a time; then shuffled, so that progress is uniform."""
     order = list(dict.fromkeys(cell.dataset for cell in cells))
     return sorted(cells, key=lambda cell: (order.index(cell.dataset), cell.split, cell.seed))
 
@@ -124,7 +138,7 @@ def _loaded(name, split):
 def _loaded_or_error(name, split):
     try:
         return datasets.load(name, split_seed=split)
-    except Exception as error:  # remembered too: files that are missing for one cell are missing for all
+    except Exception as error:  # cached as well: files that are missing for one cell are missing for all
         return error
 
 

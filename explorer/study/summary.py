@@ -1,34 +1,35 @@
-"""From one row for each cell to means over trials, and what one method gains on another."""
+"""Means over trials, and paired differences between methods, of a table with one row for each cell."""
 
 import math
 
 import numpy as np
+import pandas as pd
 
 KEYS = ["dataset", "method", "epsilon"]
 STANDARD_ERRORS = 1.96  # in a margin
 
 
-def per_trial(results):
+def per_trial(results: pd.DataFrame) -> pd.DataFrame:
     """One row for each dataset, method, epsilon and trial: of several learning rates the one with the best accuracy.
 
-    For "dp_sgd_dishonest" that is the choice on test records that makes it dishonest. Rows with an error are left out.
+    For "dp_sgd_dishonest" this is the choice by test records that is not accounted for. Rows with an error are dropped.
     """
     good = results[results["accuracy"].notna()].reset_index(drop=True)
     best = good.groupby([*KEYS, "delta", "trial"], dropna=False)["accuracy"].idxmax()
     return good.loc[best.sort_values()].reset_index(drop=True)
 
 
-def summarise(results):
+def summarise(results: pd.DataFrame) -> pd.DataFrame:
     """Mean accuracy over trials.
 
     Parameters
     ----------
-    results : DataFrame as by `load_results`
+    results : DataFrame as of `load_results`
 
     Returns
     -------
-    DataFrame with columns dataset, method, epsilon, delta, trials (int), accuracy (mean, in 0..1), margin (1.96 of its
-    standard errors, NaN for a single trial), lowest, highest (accuracies of a trial), l2_reg, noise_std,
+    DataFrame with columns dataset, method, epsilon, delta, trials (int), accuracy (mean, in 0..1), margin (1.96
+    standard errors, NaN for a single trial), lowest, highest (over trials), l2_reg, noise_std,
     noise_multiplier (means), learning_rate (median)
     """
     groups = per_trial(results).groupby([*KEYS, "delta"], dropna=False, sort=False)
@@ -46,17 +47,17 @@ def summarise(results):
     return table.reset_index()
 
 
-def paired(results):
+def paired(results: pd.DataFrame) -> pd.DataFrame:
     """Accuracy with a row for each dataset, epsilon, delta and trial (the index) and a column for each method.
 
-    Methods in a row are at equal (epsilon, delta) and on the same split; NaN where one has no result.
+    Methods in a row have equal (epsilon, delta) and the same split; NaN where there is no result.
     """
     keys = ["dataset", "epsilon", "delta", "trial", "method"]
     return per_trial(results).set_index(keys)["accuracy"].unstack()
 
 
-def gain(results, method, *, over):
-    """Accuracy of `method` less that of `over` at equal (epsilon, delta), trial by trial on the same splits.
+def gain(results: pd.DataFrame, method: str, *, over: str) -> pd.DataFrame:
+    """Accuracy of `method` minus that of `over` at equal (epsilon, delta), paired by trial and split.
 
     Returns
     -------
@@ -69,7 +70,7 @@ def gain(results, method, *, over):
 
 
 def _mean(values):
-    """Correctly rounded, so that every version of pandas prints the same digits."""
+    """The correctly rounded mean: every version of pandas prints the same digits."""
     return math.fsum(values) / len(values)
 
 

@@ -1,7 +1,7 @@
 """Everything public in `explorer.learning` is annotated, and what the annotations say can be evaluated."""
 
 import inspect
-from typing import get_type_hints
+from typing import Protocol, get_type_hints
 
 import pytest
 
@@ -11,6 +11,10 @@ from explorer.learning import solvers
 
 def own(kind):
     return kind.__module__.startswith("explorer.learning")
+
+
+def is_protocol(kind):
+    return Protocol in kind.__bases__
 
 
 def functions():
@@ -25,7 +29,7 @@ def functions():
                 for attribute, member in vars(base).items():
                     member = member.fget if isinstance(member, property) else getattr(member, "fn", member)
                     member = getattr(member, "__func__", member)
-                    shown = not attribute.startswith("_") or attribute == "__init__"
+                    shown = not attribute.startswith("_") or (attribute == "__init__" and not is_protocol(base))
                     if shown and inspect.isfunction(member) and member.__code__.co_filename != "<string>":  # dataclass
                         yield f"{name}.{attribute}", inspect.unwrap(member)
 

@@ -448,7 +448,7 @@ def test_nothing_is_released_that_is_not_finite(name, value):
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, lambda X: da.from_array(X, chunks=(4, P))])
 def test_features_too_small_to_learn_their_norm_from(kind):
-    with pytest.raises(ValueError, match="data_norm='max' must find a largest row norm from 1e-100 to 1e100: got 1"):
+    with pytest.raises(ValueError, match="data_norm='max' requires a largest row norm from 1e-100 to 1e100: got 1"):
         AMPClassifier(data_norm="max").fit(kind(FEATURES * 1e-163), LABELS)
 
 

@@ -56,7 +56,7 @@ def test_gram_by_the_cheaper_product(density):
     X = sparse.random_array((300, 400), density=density, rng=rng, format="csr")
     weights = rng.uniform(size=300)
     block = Records(X, np.ones(300), data_norm=2.0, constant=True).take(slice(None))
-    assert block._sparse_product_pays == (density < 0.1)
+    assert block._sparse_product_is_faster == (density < 0.1)
     rows = design(Records(X.toarray(), np.ones(300), data_norm=2.0, constant=True))
     np.testing.assert_allclose(block.gram(weights), (rows.T * weights) @ rows, rtol=1e-12, atol=1e-13)
 

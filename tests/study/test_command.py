@@ -63,4 +63,4 @@ def test_interrupted(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr("explorer.study.__main__.run_study", interrupt)
     assert main([*SMALL, "--output", str(tmp_path / "table.csv")]) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "run the same command again" in capsys.readouterr().err

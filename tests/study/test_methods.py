@@ -7,7 +7,7 @@ import pytest
 
 from explorer.accounting import AMPBound, ApproximateMinimaPerturbation, TightBound, calibrate_gaussian
 from explorer.study import EPSILONS, LEARNING_RATES, Cell, grid, run_cell
-from explorer.study.methods import _ACCOUNTANTS, _Remembered
+from explorer.study.methods import _ACCOUNTANTS, _CachedBound
 
 
 def outcome(method, epsilon, *, dataset="breast_cancer", learning_rate=None):
@@ -114,6 +114,6 @@ def test_remembered_answers_are_the_bounds_own(name):
         noise_std=7, l2_reg=4, lipschitz=1.4, smoothness=0.5, gradient_tol=0.01, output_noise_std=0.15
     )
     epsilon = np.array([[0.5, 1.0], [2.0, 1.0]])
-    bound = partial(_Remembered, name)(mechanism)
+    bound = partial(_CachedBound, name)(mechanism)
     np.testing.assert_allclose(bound.log_delta(epsilon), _ACCOUNTANTS[name](mechanism).log_delta(epsilon), rtol=1e-9)
     assert isinstance(bound.log_delta(1.0), float)
