@@ -1,6 +1,6 @@
-"""What the course's notebooks are made into: stored runs, copies to work in, slides, and pages of the documentation.
+"""Executes the course's notebooks; makes copies for students, slides and pages of the documentation from them.
 
-    python notebooks/course.py execute      runs notebooks and stores them as the tests ask for
+    python notebooks/course.py execute      runs notebooks and stores them in the form that the tests require
     python notebooks/course.py exercises    copies without solutions and outputs, for students
     python notebooks/course.py slides       slides for the lecturer, which need no network
     python notebooks/course.py pages        Markdown with what the notebooks store; docs/conf.py makes pages of it
