@@ -9,6 +9,7 @@ from explorer.pages.calibrate import computation as calibrate
 from explorer.pages.calibrate.state import CalibrateState
 from explorer.pages.composition import state as composition
 from explorer.pages.composition.state import CompositionState
+from explorer.pages.half_normal.state import HalfNormalState
 from explorer.pages.renyi.state import RenyiState
 from explorer.pages.solvers.computation import run_growth, run_race
 from explorer.pages.solvers.state import SolversState
@@ -18,6 +19,7 @@ from explorer.pages.state import Answer
 COMPUTED = {
     BoundsState: ({}, {}),
     RenyiState: ({}, {}),
+    HalfNormalState: ({}, {}),
     SolversState: (
         {"n_records": 64, "dimension": 2, "max_passes": 10, "sag": False, "svrg": False},
         {

@@ -5,7 +5,8 @@ import pytest
 
 from explorer.accounting import GaussianLowerBound, HockeyStickBound
 from explorer.pages.bounds.state import PRESETS
-from explorer.pages.half_normal.state import HALF_NORMAL, LAWS, NORMAL, PERTURBATION, HalfNormalState
+from explorer.pages.half_normal.computation import GAP, HALF_NORMAL, NAMES, NORMAL, PERTURBATION, SHIFT
+from explorer.pages.half_normal.state import HalfNormalState
 from explorer.pages.half_normal.view import HalfNormalView
 from tests.interface.words import said
 
@@ -15,7 +16,7 @@ SLIDERS = ("noise_std", "l2_reg", "smoothness", "lipschitz", "epsilon", "loss_ma
 @pytest.mark.parametrize("noise_std", [400.0, 5.0, 0.4])
 def test_drawn_densities_have_area_one_however_narrow(noise_std):
     curves = HalfNormalState(noise_std=noise_std, loss_max=30.0).curves()
-    for name in LAWS:
+    for name in NAMES:
         assert np.trapezoid(curves[name], curves["loss"]) == pytest.approx(1, abs=3e-3)
 
 
@@ -27,10 +28,10 @@ def test_half_normal_starts_at_the_gap_with_twice_the_normals_peak():
     density = curves[PERTURBATION].to_numpy()
     first = int(np.argmax(density > 0))
     assert curves["loss"].iloc[first] == pytest.approx(gap, rel=1e-14)
-    assert curves["loss"].iloc[first - 1] == pytest.approx(gap, rel=1e-14)  # an upright edge, not a slope
+    assert curves["loss"].iloc[first - 1] == pytest.approx(gap, rel=1e-14)  # a vertical edge, not a slope
     assert density[first] == density.max() == pytest.approx(2 * curves[NORMAL].max(), rel=1e-3)
     state.logarithmic = True
-    np.testing.assert_allclose(10 ** state.curves()[list(LAWS)], curves[list(LAWS)], atol=1e-300)
+    np.testing.assert_allclose(10 ** state.curves()[list(NAMES)], curves[list(NAMES)], atol=1e-300)
     assert state.density_range()[0] < np.log10(density[first]) < state.density_range()[1]
 
 
@@ -48,11 +49,11 @@ def test_readouts_are_the_accountants():
 def test_gap_closes_as_l2_reg_grows_and_meets_the_readout():
     state = HalfNormalState(noise_std=2.0, l2_reg=3.0, smoothness=0.5)
     gap = state.gap()
-    assert (np.diff(gap["start-up gap"]) < 0).all()
+    assert (np.diff(gap[GAP]) < 0).all()
     assert (gap["l2_reg"] > 0.5).all()
-    assert gap["start-up gap"].iloc[0] > 10
-    assert gap["start-up gap"].iloc[-1] == pytest.approx(gap["shift"].iloc[-1], rel=1e-3)
-    read = np.interp(np.log(3.0), np.log(gap["l2_reg"]), np.log(gap["start-up gap"]))
+    assert gap[GAP].iloc[0] > 10
+    assert gap[GAP].iloc[-1] == pytest.approx(gap[SHIFT].iloc[-1], rel=1e-3)
+    read = np.interp(np.log(3.0), np.log(gap["l2_reg"]), np.log(gap[GAP]))
     assert np.exp(read) == pytest.approx(state.summary().loc[PERTURBATION, "start"], rel=1e-3)
 
 
@@ -89,7 +90,7 @@ def test_shaded_tails_begin_at_epsilon_and_never_below_the_axis():
     view = HalfNormalView(HalfNormalState(logarithmic=True, epsilon=0.3))
     tail = view.tail.data
     assert tail["loss"][0] == 0.3
-    for name in LAWS:
+    for name in NAMES:
         assert (tail[name] >= tail["foot"]).all()
 
 
@@ -97,10 +98,10 @@ def test_shaded_tails_begin_at_epsilon_and_never_below_the_axis():
 @pytest.mark.parametrize("name", SLIDERS)
 def test_every_corner_of_the_sliders_has_numbers(name, corner):
     state = HalfNormalState(**{name: HalfNormalState.param[name].bounds[corner]})
-    laws, _ = state.laws()
+    known, _ = state.distributions()
     state.fit_axis()
     view = HalfNormalView(state)
-    assert np.isfinite(state.curves()[list(laws)]).all(axis=None)
-    assert np.isfinite(state.summary().loc[list(laws), ["log10_tail", "log10_delta", "log10_ratio"]]).all(axis=None)
+    assert np.isfinite(state.curves()[list(known)]).all(axis=None)
+    assert np.isfinite(state.summary().loc[list(known), ["log10_tail", "log10_delta", "log10_ratio"]]).all(axis=None)
     assert np.isfinite(state.gap()).all(axis=None)
     assert "nan" not in said(view.readouts)

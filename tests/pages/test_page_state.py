@@ -315,15 +315,20 @@ def test_script_of_the_renyi_page(parameters):
 def test_script_of_the_half_normal_page(parameters):
     state = HalfNormalState(**parameters)
     scope, printed = run(state.script())
-    curves, summary = state.curves().set_index("loss"), state.summary()
-    assert set(scope["densities"]) == set(summary.index[summary["refusal"] == ""])
-    for name, density in scope["densities"].items():
-        np.testing.assert_array_equal(density, curves.loc[scope["loss"], name])
-        assert scope["log10_tails"][name] == summary.loc[name, "log10_tail"]
-        assert scope["log10_deltas"][name] == summary.loc[name, "log10_delta"]
-        assert f"log10 delta = {summary.loc[name, 'log10_delta']:.6g}" in printed
-    why = summary.loc["Objective perturbation", "refusal"] or f"{summary.loc['Objective perturbation', 'start']:.6g}"
-    assert why in printed
+    summary = state.summary()
+    pd.testing.assert_frame_equal(scope["densities"], state.curves())
+    pd.testing.assert_frame_equal(scope["summary"], summary)
+    pd.testing.assert_frame_equal(scope["gap"], state.gap())
+    assert summary.to_string() in printed
+    known, refused = state.distributions()
+    assert set(scope["densities"].dropna(axis=1)) == {"loss", *known}
+    for name, distribution in known.items():
+        density = np.exp(distribution.log_density(scope["densities"]["loss"]))
+        np.testing.assert_array_equal(scope["densities"][name], density)
+        for column, of in (("log10_tail", distribution.log_tail), ("log10_delta", distribution.log_delta)):
+            assert scope["summary"].loc[name, column] == float(of(state.epsilon)) / np.log(10)
+    for name, why in refused.items():
+        assert scope["summary"].loc[name, "refusal"] == why
 
 
 @pytest.mark.parametrize("parameters", [{}, {"x": 0.3, "y": 2.0, "alpha": 3.5}, {"l2_reg": 0.5}])

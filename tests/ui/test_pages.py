@@ -9,7 +9,8 @@ from explorer.pages.compare.state import CompareState, run_live
 from explorer.pages.composition.state import CompositionState
 from explorer.pages.fit.state import FitState, run_fit
 from explorer.pages.glm.state import GLM, OTHER, GLMState
-from explorer.pages.half_normal.state import PERTURBATION, HalfNormalState
+from explorer.pages.half_normal.computation import PERTURBATION
+from explorer.pages.half_normal.state import HalfNormalState
 from explorer.pages.renyi.state import RenyiState
 from explorer.pages.solvers.state import SolversState, run_race
 from explorer.pages.spectrum.state import SpectrumState

@@ -148,7 +148,7 @@ def _headline(rows, state):
     gap = ""
     if lowest > 0:
         ratio = rounded(epsilons[best] / lowest, up=True)
-        gap = f", <b>{ratio} ×</b> the Gaussian lower bound {rounded(lowest, up=False)}"
+        gap = f", <b>{ratio}\N{NO-BREAK SPACE}×</b> the Gaussian lower bound {rounded(lowest, up=False)}"
     value = rounded(epsilons[best], up=True)
     return f"At δ = {state.delta:g} the best bound, {best}, guarantees <b>ε = {value}</b>{gap}."
 

@@ -1,4 +1,4 @@
-"""The Half-normal page: two densities of the privacy loss, what of them lies beyond epsilon, and the start-up gap."""
+"""The Half-normal page: densities of the privacy loss, what of them lies beyond epsilon, and the start-up gap."""
 
 import numpy as np
 import panel_material_ui as pmui
@@ -8,13 +8,15 @@ from explorer.interface.controls import alert, log_slider, switch
 from explorer.interface.page import PageView, in_symbols
 from explorer.interface.plotting import add_curve, add_mark, add_tail, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
-from explorer.pages.half_normal.state import HALF_NORMAL, LAWS, LEFT, NORMAL, PERTURBATION, HalfNormalState
+from explorer.pages.half_normal.computation import GAP, HALF_NORMAL, LEFT, NAMES, NORMAL, PERTURBATION, SHIFT
+from explorer.pages.half_normal.state import HalfNormalState
 from explorer.vocabulary import style
 
 INTRODUCTION = r"""
-The **privacy loss** ω of an outcome says how much more likely it is with your record than without it. Noise on an
-answer (the Gaussian mechanism) spreads ω like a bell. For objective perturbation the proof vouches for less: **the bell
-folded to its right half**, and moved further right by a start-up gap. Losses beyond ε, shaded, may break the promise.
+The **privacy loss** ω of an outcome is the log of how much more likely it is with your record than without it. Noise
+added to an answer (the Gaussian mechanism) gives ω a normal distribution. For objective perturbation the paper’s
+theorem bounds ω by a **half-normal** one: the normal folded to its right half, and moved further right by a start-up
+gap. **Further left is more private**: only losses beyond ε, shaded, count in δ.
 
 $$\omega_{\text{normal}} \sim \mathcal{N}\left(\tfrac{s^2}{2}, s^2\right), \qquad
 \omega_{\text{half-normal}} =
@@ -24,7 +26,7 @@ $$\omega_{\text{normal}} \sim \mathcal{N}\left(\tfrac{s^2}{2}, s^2\right), \qqua
 $$\delta(\varepsilon) = \mathbb{E}\left[1 - e^{\varepsilon - \omega}\right]_+$$
 """
 
-GAP_FLOOR = 1e-6  # nats, foot of the gap's axis at most; s^2/2 below that is no part of any picture
+LEAST_GAP = 1e-6  # nats; the axis of the gap starts no lower, however small s^2/2 is
 
 
 class HalfNormalView(PageView):
@@ -36,23 +38,23 @@ class HalfNormalView(PageView):
     """
 
     state_type = HalfNormalState
-    question = "Why does half a Gaussian appear, and what does it cost?"
+    question = "Why is the privacy loss bounded by a half-normal one, and what does that cost?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, **params):
         self.state = state or self.state_type()
-        self.source = ColumnDataSource({name: [] for name in ("loss", *LAWS)}, name="half_normal_curves")
-        self.tail = ColumnDataSource({name: [] for name in ("loss", "foot", *LAWS)}, name="half_normal_tail")
+        self.source = ColumnDataSource({name: [] for name in ("loss", *NAMES)}, name="half_normal_curves")
+        self.tail = ColumnDataSource({name: [] for name in ("loss", "foot", *NAMES)}, name="half_normal_tail")
         plot = curve_figure(
             name="half_normal",
-            title="Where the privacy loss lies (further left is more private)",
+            title="Density of the privacy loss (further left is more private)",
             x_label="privacy loss ω",
             y_label="density",
             x_range=Range1d(-1, 1),
             y_range=Range1d(0, 1),
         )
-        self.areas = {name: add_tail(plot, self.tail, "loss", name) for name in LAWS}
-        self.lines = {name: add_curve(plot, self.source, "loss", name, _tooltips("loss", name)) for name in LAWS}
+        self.areas = {name: add_tail(plot, self.tail, "loss", name) for name in NAMES}
+        self.lines = {name: add_curve(plot, self.source, "loss", name, _tooltips("loss", name)) for name in NAMES}
         for name, line in self.lines.items():
             line.js_link("visible", self.areas[name], "visible")  # also when the legend hides it
         self.epsilon_mark = add_mark(plot, "height")
@@ -65,20 +67,18 @@ class HalfNormalView(PageView):
         self._draw()
 
     def _gap_plot(self):
-        self.gap_source = ColumnDataSource(
-            {name: [] for name in ("l2_reg", "start-up gap", "shift")}, name="half_normal_gap"
-        )
+        self.gap_source = ColumnDataSource({name: [] for name in ("l2_reg", GAP, SHIFT)}, name="half_normal_gap")
         plot = curve_figure(
             name="half_normal_gap",
-            title="The start-up gap as λ moves (dotted: your λ, and your ε)",
+            title="The start-up gap over λ (lower is more private; dotted: your λ, your ε)",
             x_label="λ",
-            y_label="gap in nats",
+            y_label="gap, nats",
             x_axis_type="log",
             y_axis_type="log",
             x_range=Range1d(*self.state.param.l2_reg.bounds),
-            y_range=Range1d(GAP_FLOOR, 10),
+            y_range=Range1d(LEAST_GAP, 10),
         )
-        for name in ("start-up gap", "shift"):
+        for name in (GAP, SHIFT):
             add_curve(plot, self.gap_source, "l2_reg", name, _tooltips("l2_reg", name))
         self.l2_reg_mark, self.gap_epsilon_mark = add_mark(plot, "height"), add_mark(plot, "width")
         plot.legend.location = "top_right"
@@ -86,23 +86,23 @@ class HalfNormalView(PageView):
 
     def _draw(self, *_):
         state = self.state
-        foot, top = state.density_range()
+        low, high = state.density_range()
         curves = state.curves()
         self.source.data = {name: _finite(column) for name, column in curves.items()}
         tail = curves[curves["loss"] >= state.epsilon]
-        areas = {name: np.maximum(_finite(tail[name], foot), foot) for name in LAWS}
-        self.tail.data = {"loss": tail["loss"].to_numpy(), "foot": np.full(len(tail), foot), **areas}
+        areas = {name: np.maximum(_finite(tail[name], low), low) for name in NAMES}
+        self.tail.data = {"loss": tail["loss"].to_numpy(), "foot": np.full(len(tail), low), **areas}
         summary = state.summary()
-        for name in LAWS:
+        for name in NAMES:
             self.lines[name].visible = self.areas[name].visible = not summary.loc[name, "refusal"]
         self.epsilon_mark.location = state.epsilon
         self.plot.x_range.update(start=-LEFT * state.loss_max, end=state.loss_max)
-        self.plot.y_range.update(start=foot, end=top)
+        self.plot.y_range.update(start=low, end=high)
         self.plot.yaxis.axis_label = "log₁₀ density" if state.logarithmic else "density"
         self._draw_gap()
         why = summary.loc[PERTURBATION, "refusal"]
         note = f"Hidden: {PERTURBATION}, because {in_symbols(why)}. The half-normal mechanism, without the term "
-        self.notes.param.update(object=note + "−log(1 − β/λ), has no such condition and stays.", visible=bool(why))
+        self.notes.param.update(object=note + "−log(1 − β/λ), needs no such condition.", visible=bool(why))
         self.readouts.show(_headline(summary, state), _cards(summary, state))
         for pane in self.panes:
             redraw(pane)
@@ -111,8 +111,8 @@ class HalfNormalView(PageView):
         state = self.state
         self.gap_source.data = {name: column.to_numpy() for name, column in state.gap().items()}
         self.l2_reg_mark.location, self.gap_epsilon_mark.location = state.l2_reg, state.epsilon
-        foot, top = np.clip(state.shift / 3, GAP_FLOOR, 1e-3), max(10.0, 10 * state.shift)
-        self.plots[1].y_range.update(start=float(foot), end=float(top))
+        low, high = np.clip(state.shift / 3, LEAST_GAP, 1e-3), max(10.0, 10 * state.shift)
+        self.plots[1].y_range.update(start=float(low), end=float(high))
 
     def __panel__(self):
         state = self.state
@@ -120,7 +120,7 @@ class HalfNormalView(PageView):
             label="Fit the axis",
             variant="outlined",
             size="small",
-            description="Fit the axis: choose it so that all densities and your ε are in the picture.",
+            description="End the axis of ω where all densities and your ε are seen; no effect on privacy.",
             on_click=lambda _: state.fit_axis(),
         )
         controls = pmui.Column(
@@ -144,7 +144,7 @@ def _finite(column, instead=np.nan):
 
 
 def _times(log10_ratio):
-    """10^x, to the nearest: a comparison, no guarantee."""
+    """10^x to three digits, rounded to the nearest: a comparison, no guarantee."""
     if log10_ratio < 3:
         return f"{10**log10_ratio:.3g}"
     return f"{10**log10_ratio:,.0f}" if log10_ratio < 6 else power_of_ten(log10_ratio, up=True)
@@ -153,24 +153,24 @@ def _times(log10_ratio):
 def _headline(summary, state):
     name = HALF_NORMAL if summary.loc[PERTURBATION, "refusal"] else PERTURBATION
     row = summary.loc[name]
-    which = "half-normal mechanism" if name == HALF_NORMAL else "half-normal of objective perturbation"
+    which = "half-normal mechanism" if name == HALF_NORMAL else "half-normal bound on objective perturbation"
     return (
-        f"Beyond ε = {state.epsilon:g} the {which} leaves <b>δ = {power_of_ten(row['log10_delta'], up=True)}</b>, "
-        f"<b>{_times(row['log10_ratio'])} ×</b> the normal's "
+        f"At ε = {state.epsilon:g} the {which} gives <b>δ = {power_of_ten(row['log10_delta'], up=True)}</b>, "
+        f"<b>{_times(row['log10_ratio'])}\N{NO-BREAK SPACE}×</b> the normal’s "
         f"{power_of_ten(summary.loc[NORMAL, 'log10_delta'], up=False)}."
     )
 
 
 def _cards(summary, state):
-    for name in LAWS:
+    for name in NAMES:
         row, up, color = summary.loc[name], name != NORMAL, style(name).color
         if row["refusal"]:
             yield Card(name, "–", "does not apply here", color)
             continue
-        ratio = f"; {_times(row['log10_ratio'])} × the normal's δ" if name != NORMAL else ""
+        ratio = f"; {_times(row['log10_ratio'])} × the normal’s δ" if name != NORMAL else ""
         detail = f"Pr[ω > ε] = {power_of_ten(row['log10_tail'], up=up)}{ratio}"
         yield Card(name, f"δ = {power_of_ten(row['log10_delta'], up=up)}", detail, color)
-    start, color = summary.loc[PERTURBATION, "start"], style("start-up gap").color
+    start, color = summary.loc[PERTURBATION, "start"], style(GAP).color
     if np.isfinite(start):
         parts = f"{start - state.shift:.3g} for the curvature, −log(1 − β/λ), + {state.shift:.3g} for L²/2σ²"
         yield Card("Start-up gap", rounded(start, up=True), parts, color)
