@@ -172,7 +172,8 @@ def test_any_text_is_read_as_written_or_refused(cells, names):
 
 _WATCHED = """
 import os, sys, tempfile
-from explorer.pages.fit.state import FitState, run_fit
+from explorer.pages.fit.computation import run_fit
+from explorer.pages.fit.state import FitState
 from explorer.uploads import read_csv
 from explorer.compute.jobs import pack
 

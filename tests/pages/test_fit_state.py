@@ -1,9 +1,12 @@
-"""Many draws of Algorithm 1 as the Fit page makes them, beside what they are compared with."""
+"""Many draws of Algorithm 1 as the Fit page makes them, and their baselines."""
 
+import gc
 import pickle
 import warnings
+import weakref
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +15,15 @@ from sklearn.linear_model import LogisticRegression
 from explorer import datasets
 from explorer.accounting import InfeasibleTarget
 from explorer.learning import AMPClassifier
-from explorer.pages.fit.state import ROW_NORM, FitState, line, run_fit
+from explorer.pages.fit.computation import (
+    ROW_NORM,
+    clipping_margin,
+    decision_line,
+    loss_curves,
+    run_fit,
+    steepest_slope,
+)
+from explorer.pages.fit.state import FitState
 from explorer.uploads import read_csv
 from explorer.vocabulary import DATASETS
 
@@ -68,7 +79,7 @@ def test_what_it_is_compared_with():
 
 
 def test_reports_lead_to_the_result(monkeypatch):
-    monkeypatch.setattr("explorer.pages.fit.state.REPORT_SECONDS", -1.0)  # every report is due
+    monkeypatch.setattr("explorer.pages.fit.computation.REPORT_SECONDS", -1.0)  # every report is due
     seen = []
     result = run_fit(**FitState(draws=3).arguments(), report=seen.append)
     assert pickle.loads(pickle.dumps(result)).draws.equals(result.draws)
@@ -126,30 +137,30 @@ def test_two_features():
         slopes = -signs / (1 + np.exp(signs * (design @ theta)))
         return design.T @ slopes + mechanism.l2_reg * theta
 
-    assert np.linalg.norm(gradient(plane.untilted)) < 1e-5
-    tilted = result.plane.levels.query("objective == 'with b'")
+    assert np.linalg.norm(gradient(plane.without_b)) < 1e-5
+    tilted = result.plane.contours.query("objective == 'with b'")
     centre = tilted[tilted["level"] == tilted["level"].min()][["theta_1", "theta_2"]].iloc[:-1].mean().to_numpy()
     released = result.draws.loc[1, ["theta_1", "theta_2", "intercept"]].to_numpy(float)
     assert np.abs(released[:2] - centre).max() < 5 * mechanism.output_noise_std
-    assert (np.sort(plane.levels.query("objective == 'without b'")["level"].unique()) > 0).all()
+    assert (np.sort(plane.contours.query("objective == 'without b'")["level"].unique()) > 0).all()
 
 
 def test_levels_pass_through_what_b_makes_of_the_minimum():
     """For a quadratic objective the tilted minimum lies on the outermost level line; here nearly, for b is small."""
     result = result_of(dataset="two_clouds", epsilon=20.0, draws=1, output_noise_std=0.001, gradient_tol=1e-6, f=2.0)
-    levels, plane = result.plane.levels, result.plane
+    levels, plane = result.plane.contours, result.plane
     outer = levels[(levels["objective"] == "without b") & (levels["level"] == levels["level"].max())]
-    shift = result.draws.loc[1, ["theta_1", "theta_2"]].to_numpy(float) - plane.untilted[:2]
-    points = outer[["theta_1", "theta_2"]].to_numpy() - plane.untilted[:2]
+    shift = result.draws.loc[1, ["theta_1", "theta_2"]].to_numpy(float) - plane.without_b[:2]
+    points = outer[["theta_1", "theta_2"]].to_numpy() - plane.without_b[:2]
     along = points @ shift / np.linalg.norm(shift)
     assert np.linalg.norm(shift) <= 1.05 * along.max()  # inside or on it: the intercept takes its part of the level
-    assert shift @ plane.tilt[:2] < 0
-    assert np.linalg.norm(shift) < np.linalg.norm(plane.tilt) / result.plan.mechanism.l2_reg
+    assert shift @ plane.b[:2] < 0
+    assert np.linalg.norm(shift) < np.linalg.norm(plane.b) / result.plan.mechanism.l2_reg
 
 
 @given(theta=st.lists(st.floats(-50, 50), min_size=3, max_size=3))
-def test_line(theta):
-    ends = line(theta)
+def test_decision_line(theta):
+    ends = decision_line(theta)
     if theta[0] == theta[1] == 0:
         assert np.isnan(ends).all()
         return
@@ -163,21 +174,23 @@ def test_line(theta):
 
 @pytest.mark.parametrize("clip_norm", [0.0, 0.2, 1.0, 1.4, 5.0])
 def test_clipped_loss_has_the_slope_that_clipping_allows(clip_norm):
-    state = FitState(clip_norm=clip_norm)
-    table = state.loss()
+    table = FitState(clip_norm=clip_norm).tables()["fit_loss"]
+    clip_norm = clip_norm or None
+    pd.testing.assert_frame_equal(table, loss_curves(clip_norm=clip_norm))
     slopes = np.diff(table["clipped loss"]) / np.diff(table["margin"])
-    bound = min(clip_norm / ROW_NORM, 1) if clip_norm else 1
-    assert state.steepest == bound
+    bound = 1 if clip_norm is None else min(clip_norm / ROW_NORM, 1)
+    assert steepest_slope(clip_norm) == bound
     assert slopes.min() >= -bound - 1e-12
     np.testing.assert_allclose(table["loss"], np.log1p(np.exp(-table["margin"])), rtol=1e-12)
-    right = table["margin"] >= state.kink()
+    margin = clipping_margin(clip_norm)
+    right = table["margin"] >= margin
     np.testing.assert_allclose(table["clipped loss"][right], table["loss"][right], rtol=1e-12)
     assert (table["clipped loss"] <= table["loss"] + 1e-12).all()
     if bound < 1:
-        assert 1 / (1 + np.exp(state.kink())) == pytest.approx(bound)
-        assert slopes[table["margin"][1:] <= state.kink()] == pytest.approx(-bound)
+        assert 1 / (1 + np.exp(margin)) == pytest.approx(bound)
+        assert slopes[table["margin"][1:] <= margin] == pytest.approx(-bound)
     else:
-        assert state.kink() == -np.inf
+        assert margin == -np.inf
 
 
 def test_an_upload_is_learned_from_and_forgotten():
@@ -191,6 +204,32 @@ def test_an_upload_is_learned_from_and_forgotten():
     assert "people" not in str(state.to_query())
     state.dataset = "two_clouds"
     assert (state.upload, state.class_column) == (None, None)
+
+
+def test_a_result_is_of_its_upload_and_class_column():
+    table = read_csv(CSV)
+    state = FitState(upload=table, draws=1, epsilon=8.0)
+    state.result = result = run_fit(**state.arguments())
+    state.param.update(first_feature=2, second_feature=1)  # not used: the file has two features
+    assert state.result is result
+    state.class_column = "weight"
+    assert state.result is None
+    state.class_column = None
+    state.result = result
+    state.upload = read_csv(CSV, name="other.csv")
+    assert state.result is None
+    state.result = result
+    state.upload = None
+    assert state.result is None
+
+
+def test_no_upload_is_kept_by_the_result_of_it():
+    state = FitState(upload=read_csv(CSV), draws=1, epsilon=8.0)
+    state.result = run_fit(**state.arguments())
+    kept = weakref.ref(state.upload)
+    state.remove_upload()
+    gc.collect()
+    assert kept() is None
 
 
 def test_an_upload_that_cannot_be_learned_from():
@@ -247,4 +286,4 @@ def test_every_corner_of_the_sliders_fits_or_says_why(data):
             assert str(error)
             return
     assert result.released.size == (result.draws["refusal"] == "").sum()
-    assert np.isfinite(result.plane.levels[["theta_1", "theta_2"]]).all(axis=None)
+    assert np.isfinite(result.plane.contours[["theta_1", "theta_2"]]).all(axis=None)

@@ -1,4 +1,4 @@
-"""The Fit page around its worker: draws as they come, a cancel, parameters that move, an upload, a refusal."""
+"""The Fit page's view: draws as they are reported, cancelling, moved parameters, uploads, refusals."""
 
 import asyncio
 import time
@@ -9,7 +9,8 @@ import pytest
 from explorer import uploads
 from explorer.compute import WorkerPool
 from explorer.pages.fit import view as fit
-from explorer.pages.fit.state import CERTIFICATE, FitState, run_fit
+from explorer.pages.fit.computation import run_fit
+from explorer.pages.fit.state import CERTIFICATE, FitState
 from explorer.pages.fit.view import FitView
 from tests.interface.event_loop import job, run_concurrently
 from tests.interface.words import said
@@ -60,7 +61,7 @@ def test_every_plot_shows_the_result_and_nothing_is_left_when_a_parameter_moves(
         drawn(view, "fit_certificate", "draws", "gradient_norm"), result.draws["gradient_norm"]
     )
     np.testing.assert_array_equal(drawn(view, "fit_descent", "source", "gradient norm"), result.trace["gradient_norm"])
-    assert "Certificate holds: 4 of 4 draws" in plots(view)["fit_certificate"].plot.title.text
+    assert "Certificate holds: all 4 draws" in plots(view)["fit_certificate"].plot.title.text
     assert "in the median of 4 draws" in said(view.readouts)
     assert "holds" in said(view.readouts)
     assert "standardised" in view.notes.object and view.notes.visible
@@ -74,17 +75,43 @@ def test_every_plot_shows_the_result_and_nothing_is_left_when_a_parameter_moves(
         assert all(len(column) == 0 for column in getattr(plots(view)[plot], source).data.values())
 
 
+def test_a_result_stays_while_a_parameter_that_it_does_not_depend_on_moves(view):
+    drive(view)
+    result, numbers = view.state.result, said(view.readouts)
+    view.state.first_feature = 5  # not used without `two_features`
+    assert view.state.result is result
+    np.testing.assert_array_equal(drawn(view, "fit", "draws", "accuracy"), result.draws["accuracy"])
+    assert said(view.readouts) == numbers
+    assert view.notes.visible
+
+
+def test_a_cancelled_repetition_leaves_the_result_as_it_was(view, monkeypatch):
+    drive(view)
+    result, numbers = view.state.result, said(view.readouts)
+    monkeypatch.setattr(fit, "run_fit", slow_fit)
+
+    async def cancel():
+        while len(drawn(view, "fit", "draws", "draw")) != 2:
+            await asyncio.sleep(0.05)
+        view.runner.cancel()
+
+    drive(view, cancel)
+    assert view.state.result is result
+    np.testing.assert_array_equal(drawn(view, "fit", "draws", "accuracy"), result.draws["accuracy"])
+    assert said(view.readouts) == numbers
+
+
 def test_two_features_are_drawn(view):
     view.state.param.update(dataset="two_clouds", epsilon=0.5)
     drive(view)
     result = view.state.result
     assert not view.plane_note.visible
-    np.testing.assert_array_equal(drawn(view, "fit_tilt", "draws", "theta_2"), result.draws["theta_2"])
+    np.testing.assert_array_equal(drawn(view, "fit_coefficients", "draws", "theta_2"), result.draws["theta_2"])
     assert len(plots(view)["fit_plane"].draws.data["x1"]) == 4
-    arrow, tilt = plots(view)["fit_plane"].arrow, result.plane.tilt[:2]
-    np.testing.assert_allclose([arrow.x_end, arrow.y_end], -0.6 * tilt / np.linalg.norm(tilt))
-    arrow = plots(view)["fit_tilt"].arrow
-    expected = result.plane.untilted[:2] - tilt / result.plan.mechanism.l2_reg
+    arrow, b = plots(view)["fit_plane"].arrow, result.plane.b[:2]
+    np.testing.assert_allclose([arrow.x_end, arrow.y_end], -0.6 * b / np.linalg.norm(b))
+    arrow = plots(view)["fit_coefficients"].arrow
+    expected = result.plane.without_b[:2] - b / result.plan.mechanism.l2_reg
     np.testing.assert_allclose([arrow.x_end, arrow.y_end], expected)
     view.state.dataset = "breast_cancer"
     assert view.plane_note.visible and not arrow.visible
@@ -133,7 +160,7 @@ def test_bad_targets_and_missing_data_are_explained(view, monkeypatch):
     view.state.accountant = "kifer"
     drive(view)
     said_of_it = view.runner.status.object
-    assert said_of_it.startswith("The fit failed and released nothing: with f = 1.3 no λ is enough")
+    assert said_of_it.startswith("The fit failed and released nothing: with f = 1.3 no λ meets this (ε, δ)")
     assert said_of_it.endswith("f must exceed 2.703.")
     assert view.remedy_button.visible and view.remedy_button.label == "Train with f = 2.84"
     view._take_remedy()
@@ -169,7 +196,7 @@ def test_an_upload_is_fitted_and_forgotten(view):
     send(view, CSV)
     state, upload = view.state, view.upload
     assert (state.upload.columns, state.class_column) == (("a", "b", "kind"), "kind")
-    assert "mine.csv: 80 records, 2 features, in place of Breast cancer." in upload.summary.object
+    assert "mine.csv: 80 records, 2 features, instead of Breast cancer." in upload.summary.object
     assert upload.known.visible and not upload.refusal.visible
     assert upload.button.value is None  # the text is not kept twice
     drive(view)

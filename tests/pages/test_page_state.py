@@ -17,7 +17,8 @@ from explorer.pages.calibrate.state import CalibrateState
 from explorer.pages.compare.state import QUESTIONS, CompareState, Results, run_live
 from explorer.pages.composition import state as composition
 from explorer.pages.composition.state import CompositionState
-from explorer.pages.fit.state import FitState, run_fit
+from explorer.pages.fit.computation import loss_curves, run_fit
+from explorer.pages.fit.state import FitState
 from explorer.pages.glm.state import DIMENSIONS, GLM, OTHER, RATIO, GLMState
 from explorer.pages.half_normal.state import HalfNormalState
 from explorer.pages.renyi.state import RenyiState
@@ -274,21 +275,23 @@ def test_script_of_the_fit_page(parameters):
     state = FitState(draws=3, **parameters)
     scope, printed = run(state.script())
     result = run_fit(**state.arguments())
-    np.testing.assert_array_equal(scope["accuracies"], result.draws["accuracy"])
+    pd.testing.assert_frame_equal(scope["result"].draws, result.draws)
+    pd.testing.assert_frame_equal(scope["result"].trace, result.trace)
+    pd.testing.assert_frame_equal(scope["loss"], loss_curves(clip_norm=state.clip_norm or None))
     assert str(result.plan) in printed
     assert f"accuracy {result.band[1]:.4f}, 5-95 % of the draws {result.band[0]:.4f} to" in printed
     for refusal in filter(None, result.draws["refusal"]):
         assert refusal in printed
 
 
-def test_script_of_the_fit_page_reads_an_upload_from_where_the_visitor_has_it(tmp_path, monkeypatch):
+def test_script_of_the_fit_page_reads_an_upload_from_the_users_own_file(tmp_path, monkeypatch):
     content = "\n".join(["kind,a,b,c", *(f"{'xy'[i % 2]},{i % 7},{i % 2},{i % 3}" for i in range(60))]).encode()
     state = FitState(upload=read_csv(content, name="it's.csv"), class_column="kind", draws=2, two_features=True)
     (tmp_path / "it's.csv").write_bytes(content)
     monkeypatch.chdir(tmp_path)
     scope, _ = run(state.script())
-    np.testing.assert_array_equal(scope["accuracies"], run_fit(**state.arguments()).draws["accuracy"])
-    assert "# This page has kept no copy of your file" in state.script()
+    pd.testing.assert_frame_equal(scope["result"].draws, run_fit(**state.arguments()).draws)
+    assert "# The server has not kept the uploaded file" in state.script()
 
 
 @pytest.mark.parametrize("parameters", [{}, {"l2_reg": 0.2, "show_dp_sgd": False, "alpha": 3.5, "alpha_max": 40.0}])

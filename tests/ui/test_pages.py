@@ -7,7 +7,8 @@ from explorer.interface.readouts import rounded
 from explorer.pages.calibrate.state import CalibrateState
 from explorer.pages.compare.state import CompareState, run_live
 from explorer.pages.composition.state import CompositionState
-from explorer.pages.fit.state import FitState, run_fit
+from explorer.pages.fit.computation import run_fit
+from explorer.pages.fit.state import FitState
 from explorer.pages.glm.state import GLM, OTHER, GLMState
 from explorer.pages.half_normal.computation import PERTURBATION
 from explorer.pages.half_normal.state import HalfNormalState
@@ -173,14 +174,14 @@ def test_fit_shows_its_draws_and_a_failed_certificate_voids_them(explorer):
     assert norms[0] > 1 > 0.01 >= norms[-1]
     explorer.slider("τ").focus()
     page.keyboard.press("Home")
-    page.get_by_text("Press Train to fit").wait_for()  # a result stands only beside its own parameters
+    page.get_by_text("Press Train to fit").wait_for()  # a result is shown only with its own parameters
     assert explorer.data("fit_draws", "accuracy") == []
     page.get_by_role("button", name="Train").click()
     page.get_by_text("No release:").wait_for()
     page.get_by_text("20 of 20 draws released nothing").wait_for()
 
 
-def test_fit_learns_from_a_visitors_file_and_draws_two_features(explorer):
+def test_fit_learns_from_an_uploaded_file_and_draws_two_features(explorer):
     page = explorer.page
     explorer.open("Fit", section="Two features", draws=5)
     page.get_by_role("tab", name="Two features", selected=True).wait_for()
@@ -197,7 +198,7 @@ def test_fit_learns_from_a_visitors_file_and_draws_two_features(explorer):
     expected = run_fit(**state.arguments()).draws
     np.testing.assert_array_equal(explorer.data("fit_thetas", "theta_2"), expected["theta_2"])
     assert "mine" not in page.url and "upload" not in page.url
-    page.get_by_role("button", name="Forget the file").click()
+    page.get_by_role("button", name="Remove the file").click()
     page.get_by_text("mine.csv: 80 records").wait_for(state="hidden")
     page.get_by_text("Press Train to fit").wait_for()
 

@@ -1,4 +1,4 @@
-"""Where a visitor drops in a CSV file: read in memory, checked, handed to the state, and kept nowhere else."""
+"""The upload of a CSV file: read into memory, checked, put into the state, and kept nowhere else."""
 
 from html import escape
 
@@ -11,24 +11,24 @@ from explorer.interface.controls import alert
 from explorer.uploads import UploadRefused, read_csv
 from explorer.vocabulary import DATASETS
 
-LABEL = "Your own CSV …"
-LARGEST = 100_000_000  # bytes beyond which a browser does not even begin to send
+LABEL = "Upload CSV …"
+LARGEST = 100_000_000  # bytes; the browser does not send a larger file at all
 
 _MEGABYTES = uploads.MAX_BYTES // 1_000_000
 RULES = (
-    f"{LABEL} to learn from: click, or drop it here. At most {_MEGABYTES} MB, {uploads.MAX_RECORDS:,} records "
-    f"and {uploads.MAX_COLUMNS} columns: names in the first line, numbers below, the class in one column. Rows are "
-    "divided by their norm; columns stay as they are."
+    f"{LABEL} Learn from data of your own: click, or drop a file here. At most {_MEGABYTES} MB, "
+    f"{uploads.MAX_RECORDS:,} records and {uploads.MAX_COLUMNS} columns: names in the first line, numbers below, the "
+    "class in one column. Each row is divided by its norm; columns are not scaled."
 )
-PROMISE = (
-    "The file stays in the server's memory, for this visit only. <b>A demonstration on a shared server is no private "
-    "release</b>: whoever runs it could read the file, the seed of the noise is known, and what is shown of many draws "
-    "costs more than the ε of one."
+PRIVACY = (
+    "The file stays in the server's memory until you remove it or close the page. <b>A demonstration on a shared "
+    "server is not a private release</b>: the server's operator could read the file, the seed of the noise is public, "
+    "and the results of many draws cost more than the ε of one."
 )
 
 
 class UploadControl:
-    """A button to drop a CSV file on, what is known of the file, and why one was refused.
+    """A button that takes a CSV file, a summary of the file, and the reason if it was refused.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class UploadControl:
 
     Attributes
     ----------
-    pane : what a page arranges
+    pane : for the page's layout
     button : the BoundedFileInput
     refusal : pmui.Alert
     """
@@ -56,15 +56,15 @@ class UploadControl:
         self.summary = pmui.Typography("", variant="body2", margin=(5, 10))
         self.column = pmui.Select(
             label="Column of the class",
-            description="What is to be learned; all other columns are features.",
+            description="The label to predict; all other columns are features. No effect on privacy.",
             size="small",
             sizing_mode="stretch_width",
         )
-        leave = pmui.Button(label="Forget the file", variant="outlined", size="small")
-        leave.on_click(lambda _: self.state.forget_upload())
-        self.known = pmui.Column(self.summary, self.column, leave, visible=False, sizing_mode="stretch_width")
-        promise = pmui.Typography(PROMISE, variant="caption", margin=(0, 10))
-        self.pane = pmui.Column(self.button, self.refusal, self.known, promise, sizing_mode="stretch_width")
+        remove = pmui.Button(label="Remove the file", variant="outlined", size="small")
+        remove.on_click(lambda _: self.state.remove_upload())
+        self.known = pmui.Column(self.summary, self.column, remove, visible=False, sizing_mode="stretch_width")
+        privacy = pmui.Typography(PRIVACY, variant="caption", margin=(0, 10))
+        self.pane = pmui.Column(self.button, self.refusal, self.known, privacy, sizing_mode="stretch_width")
         self.button.most_bytes = uploads.MAX_BYTES
         self.button.unsent = lambda: self._refuse(f"Not used: the file must have at most {_MEGABYTES} MB.")
         self.button.param.watch(self._read, "value")
@@ -72,7 +72,7 @@ class UploadControl:
         state.param.watch(lambda *_: self._follow(), ["upload", "class_column"])
 
     def _read(self, event):
-        """Parse what came, and let go of its bytes."""
+        """Parse the file, and release its bytes."""
         if event.new is not None:
             content, name = event.new, self.button.filename or "upload.csv"
             self.button.clear()
@@ -99,7 +99,7 @@ class UploadControl:
             self.reading.forget()
             return
         size = f"{len(table.records):,} records, {len(table.columns) - 1} features"
-        text = f"{table.name}: {size}, in place of {DATASETS[self.state.dataset]}."
+        text = f"{table.name}: {size}, instead of {DATASETS[self.state.dataset]}."
         self.summary.object = escape(text, quote=False)
         self.column.param.update(options=list(table.columns), value=column)
         self.reading.request(lambda: _refusal(table, column), self._refuse)
@@ -113,7 +113,7 @@ def _table_or_refusal(content, name):
 
 
 def _refusal(table, column):
-    """Why nothing can be learned from the table with this column as the class, or ""."""
+    """Why the table cannot be used with this column as the class, or ""."""
     try:
         table.dataset(label=column)
     except UploadRefused as refusal:

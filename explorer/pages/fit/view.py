@@ -1,7 +1,8 @@
-"""The Fit page: Algorithm 1 live, many draws of its noise, its certificate, and what the noise does in a plane."""
+"""The Fit page: Algorithm 1 run live for many draws of its noise, its certificate, and the effect of b in a plane."""
 
 from html import escape
 
+import panel as pn
 import panel_material_ui as pmui
 
 from explorer.interface.controls import alert, choice, labelled_field, limit_active, log_slider, switch
@@ -10,6 +11,7 @@ from explorer.interface.job import JobRunner
 from explorer.interface.page import PageView, symbol
 from explorer.interface.plotting import redraw
 from explorer.interface.readouts import Card, percent, rounded
+from explorer.pages.fit.computation import run_fit
 from explorer.pages.fit.plots import (
     HOLDS,
     MAJORITY,
@@ -18,34 +20,35 @@ from explorer.pages.fit.plots import (
     VOID,
     AccuracyPlot,
     CertificatePlot,
+    CoefficientPlot,
     DescentPlot,
     LossPlot,
     PlanePlot,
-    TiltPlot,
     set_side,
 )
-from explorer.pages.fit.state import ACCURACY, CERTIFICATE, SECTIONS, TWO_FEATURES, FitState, run_fit
+from explorer.pages.fit.state import ACCURACY, CERTIFICATE, SECTIONS, TWO_FEATURES, FitState
 from explorer.pages.fit.upload import UploadControl
-from explorer.vocabulary import style
+from explorer.vocabulary import CURVES, DATASETS, style
 
 INTRODUCTION = r"""
-**Algorithm 1** learns to tell classes apart without giving away any one record. From your ε and δ it computes how large
-a random slope **b** and the regularisation λ must be, draws b once, and descends until the gradient is *verified* to be
-at most τ; then it blurs the coefficients a little. If the gradient does not get there, **nothing is released**. Each
-draw of b gives another model: here you see many. A demonstration whose seed everyone sees is not a private release.
+**Algorithm 1** trains a linear classifier with an (ε, δ) guarantee for every single record. It computes the noise σ and
+the regularisation λ from your ε and δ, adds a random linear term **b**·θ to the objective once, minimises until the
+gradient norm is *verified* to be at most τ, and adds a little noise to the coefficients. If the gradient norm stays
+above τ, **nothing is released**. Each draw of b gives another model: here you see many of them. This is a
+demonstration, not a private release: its seed is public.
 
 $$J(\theta) = \sum_i f(x_i^\top\theta; y_i) + \tfrac{\lambda}{2}\lVert\theta\rVert^2 + b^\top\theta, \quad
 b \sim \mathcal{N}(0, \sigma^2 I), \qquad \lVert\nabla J(\tilde\theta)\rVert_2 \le \tau, \qquad
 \text{release } \tilde\theta + \mathcal{N}(0, \sigma_{\text{out}}^2 I)$$
 """
 
-TILT_WORDS = (
-    "Each draw adds its own b·θ to the objective. That pushes the coefficients θ, which are the normal of the line, "
-    "along −b: by −b/λ if only λ resisted, and by less since the records resist too. Level lines are where the "
-    "objective of draw 1, with and without its b, is equally high (by its curvature at the minimum)."
+TWO_FEATURES_TEXT = (
+    "Each draw adds its own b·θ to the objective. That moves the coefficients θ, the normal of the decision line, "
+    "along −b: by −b/λ if the penalty were the only other term, by less since the records' losses are convex. Contours "
+    "are lines of equal objective value, of draw 1 with its b and without it, by the curvature at the minimum."
 )
-LARGEST_CHOICE = 200  # features that a list offers; a link may name others
-HEIGHTS = {"fit": 480, "fit_certificate": 220}  # for a desk, in pixels; of the others 320
+LARGEST_CHOICE = 200  # features in a drop-down list; a link can choose any
+HEIGHTS = {"fit": 480, "fit_certificate": 220}  # pixels, on a desktop screen; of the others 320
 
 
 class FitView(PageView):
@@ -58,14 +61,14 @@ class FitView(PageView):
     """
 
     state_type = FitState
-    question = "Train a private model here and now: what does privacy cost in accuracy?"
+    question = "How accurate is a model that Algorithm 1 trains with (ε, δ)? Train one, on your own data too."
     introduction = INTRODUCTION
 
     def __init__(self, state=None, *, engine=None, **params):
         self.state = state or self.state_type()
         self.pictures = {
             ACCURACY: (AccuracyPlot(),),
-            TWO_FEATURES: (PlanePlot(), TiltPlot()),
+            TWO_FEATURES: (PlanePlot(), CoefficientPlot()),
             CERTIFICATE: (CertificatePlot(), DescentPlot(), LossPlot()),
         }
         plots = [picture.plot for pictures in self.pictures.values() for picture in pictures]
@@ -77,20 +80,20 @@ class FitView(PageView):
             cancelled="Cancelled. Nothing was released.",
             failed="The fit failed and released nothing:",
             explain=self._explain,
-            ended=self._keep_results,
+            ended=self._ended,
             engine=engine,
         )
-        self.remedy = None  # of the last run: the parameter, what it must exceed, the value that the button takes
+        self.remedy = None  # of the last run: the parameter, what it must exceed, the value that the button sets
         self.remedy_button = pmui.Button(variant="outlined", visible=False, on_click=self._take_remedy)
         self.remedy_button.on_click(self.run)
         self.upload = UploadControl(self.state)
         self.notes = alert(name="fit_notes")
         self.plane_note = alert(visible=True)
-        self.state.param.watch(self._forget, self.state.inputs())
-        self._forget()
+        self.state.param.watch(self._moved, self.state.inputs())
+        self._moved()
 
     def set_projector(self, on):
-        """Draw for the last row of a lecture room, or for a desk."""
+        """Large type and thick lines for a projector, or the sizes for a desktop screen."""
         super().set_projector(on)
         for plot in self.plots:
             if plot.frame_width is None:
@@ -99,7 +102,7 @@ class FitView(PageView):
                 set_side(plot, on)
 
     def run(self, _=None):
-        """Draw, fit and test in a worker process with the current parameters, showing each draw as it is done."""
+        """Run Algorithm 1 in a worker process with the current parameters, showing each draw when it is done."""
         if refusal := self.state.refusal():
             self.runner.say("error", refusal)
             return
@@ -107,15 +110,15 @@ class FitView(PageView):
         self.runner.run(run_fit, self.state.arguments(), follow=self._follow, show=self._show)
 
     def _explain(self, error):
-        """What is said of an error; for a target that another f or λ would meet, that, with a button that takes it."""
+        """The text of an error; if another f or λ would meet the target, which, and a button that sets it."""
         remedy = self.state.remedy(error)
         if remedy is None:
             return str(error)
         name, least, value = self.remedy = remedy
-        letter, other = symbol(self.state, name), {"f": "λ", "l2_reg": "noise"}[name]
+        letter, other = symbol(self.state, name), {"f": "λ", "l2_reg": "σ"}[name]
         self.remedy_button.param.update(label=f"Train with {letter} = {value:g}", visible=True)
         return (
-            f"with {letter} = {getattr(self.state, name):g} no {other} is enough for this (ε, δ) on these data: "
+            f"with {letter} = {getattr(self.state, name):g} no {other} meets this (ε, δ) on these data: "
             f"{letter} must exceed {rounded(least, up=True, digits=4)}."
         )
 
@@ -123,13 +126,13 @@ class FitView(PageView):
         name, _, value = self.remedy
         setattr(self.state, name, value)
 
-    def _keep_results(self):
-        """Nothing stays of draws whose run was cancelled or failed."""
-        if self.state.result is None and self.runner.job is None:
-            self._draw(None)
+    def _ended(self):
+        """Remove the draws of a run that was cancelled or failed."""
+        if self.runner.job is None:
+            self._draw(self.state.result)
 
     def _follow(self, results):
-        """Draw what has come so far; the part of the draws that is done."""
+        """Draw the last result reported; return the fraction of the draws that are done."""
         result, state = results[-1], self.state
         self._draw(result)
         return len(result.draws) / state.draws
@@ -138,12 +141,29 @@ class FitView(PageView):
         self.state.result = result
         self._draw(result)
         self.runner.say("error", _refusal(result))
+        self._show_numbers(result)
+
+    def _moved(self, *_):
+        """Show the result of the current parameters, if there is one; cancel a run with others."""
+        self.runner.cancel()
+        result, refusal = self.state.result, self.state.refusal()
+        self._draw(result)
+        self.remedy_button.visible = False
+        self.runner.say("warning", refusal)
+        if result is None:
+            self.notes.visible = False
+            self.readouts.show("" if refusal else "Press <b>Train</b> to fit with these parameters.", [])
+        else:
+            self._show_numbers(result)
+
+    def _show_numbers(self, result):
+        """Show the readouts of a FitResult, and what its guarantee does not cover."""
         self.readouts.show(_headline(result, self.state), _cards(result, self.state))
         unaccounted = f"Not covered by (ε, δ): {result.unaccounted}." if result.unaccounted else ""
         self.notes.param.update(object=escape(unaccounted, quote=False), visible=bool(unaccounted))
 
     def _draw(self, result):
-        """Draw a FitResult, or for None only what the parameters alone tell."""
+        """Draw a FitResult, or for None only the plots of the parameters."""
         for pictures in self.pictures.values():
             for picture in pictures:
                 picture.show(result, self.state)
@@ -151,16 +171,6 @@ class FitView(PageView):
         self.plane_note.param.update(object=_plane_note(result, self.state), visible=plane is None)
         for pane in self.panes:
             redraw(pane)
-
-    def _forget(self, *_):
-        """A result is shown only beside the parameters that gave it."""
-        self.runner.cancel()
-        self.state.result = None
-        self._draw(None)
-        self.notes.visible = self.remedy_button.visible = False
-        refusal = self.state.refusal()
-        self.runner.say("warning", refusal)
-        self.readouts.show("" if refusal else "Press <b>Train</b> to fit with these parameters.", [])
 
     def __panel__(self):
         state = self.state
@@ -182,17 +192,14 @@ class FitView(PageView):
         return self.arrange(controls, self.runner.status, self.remedy_button, self.notes, picture=self._sections())
 
     def _sections(self):
-        """The plots in inner tabs; which one is open is a parameter of the state."""
+        """The plots in tabs; which of them is open is a parameter of the state."""
         panes = dict(zip([plot.name for plot in self.plots], self.panes, strict=True))
         columns = []
         for name, pictures in self.pictures.items():
             plots = [picture.plot for picture in pictures]
             shown = [panes[plot.name] for plot in plots]
             if name == TWO_FEATURES:
-                for pane in shown:
-                    pane.sizing_mode = "fixed"  # two squares, side by side where there is room
-                words = pmui.Typography(TILT_WORDS, variant="body2", margin=(5, 10))
-                shown = [self.plane_note, pmui.FlexBox(*shown, sizing_mode="stretch_width"), words]
+                shown = [self.plane_note, *_squares(shown), pmui.Typography(TWO_FEATURES_TEXT, variant="body2")]
             column = pmui.Column(*shown, pmui.FlexBox(*picture_buttons(*plots)), sizing_mode="stretch_width")
             columns.append((name, column))
         tabs = pmui.Tabs(*columns, active=SECTIONS.index(self.state.section), sizing_mode="stretch_width")
@@ -202,8 +209,16 @@ class FitView(PageView):
         return tabs
 
 
+def _squares(panes):
+    """Plots of fixed size, side by side where they fit; on a narrower screen each scrolls in a box of its own."""
+    for pane in panes:
+        pane.sizing_mode = "fixed"
+    boxes = [pn.Column(pane, sizing_mode="fixed", styles={"max-width": "100%", "overflow-x": "auto"}) for pane in panes]
+    return [pmui.FlexBox(*boxes, sizing_mode="stretch_width")]
+
+
 def _feature_lists(state):
-    """Two lists of the features' names, shown while only two are learned from."""
+    """Two lists of the features' names, shown while only two features are used."""
     lists = {}
     for name in ("first_feature", "second_feature"):
         parameter = state.param[name]
@@ -228,22 +243,22 @@ def _feature_lists(state):
 
 def _plane_note(result, state):
     if result is not None:
-        return "These data have more than two features or classes. Switch on <b>Only two features</b> to see them."
+        return "This plot needs two features and two classes. Switch on <b>Only two features</b>."
     if state.two_features or len(state.columns()) == 2:
-        return "Press <b>Train</b> to see the records and a line for each draw."
-    return "Switch on <b>Only two features</b>, or choose the data Two clouds, to see records and decision lines."
+        return "Press <b>Train</b> to draw the records and the decision line of each draw."
+    return f"Switch on <b>Only two features</b>, or choose the data {DATASETS['two_clouds']}, to draw decision lines."
 
 
 def _refusal(result):
     refusals = [text for text in result.draws["refusal"] if text]
     if not refusals:
         return ""
-    return f"{len(refusals)} of {len(result.draws)} draws released nothing. The first of them: {refusals[0]}"
+    return f"{len(refusals)} of {len(result.draws)} draws released nothing. The first refusal: {refusals[0]}"
 
 
 def _headline(result, state):
     if not result.released.size:
-        return "<b>No release:</b> the certificate failed."
+        return "<b>No release:</b> no draw reached the gradient tolerance τ."
     points = 100 * (result.non_private_accuracy - result.band[1])
     cost = f"costs <b>{points:.1f} points</b> of accuracy" if points > 0 else "costs <b>no accuracy</b>"
     if len(result.draws) == 1:
@@ -251,7 +266,7 @@ def _headline(result, state):
     low, _, high = (percent(part, digits=1) for part in result.band)
     return (
         f"(ε, δ) = ({state.epsilon:g}, {state.delta:.2g}) {cost} in the median of {len(result.draws)} draws; "
-        f"in most of them {low} to {high} are right."
+        f"in 90 % of them {low} to {high} of the test records are classified correctly."
     )
 
 
@@ -259,20 +274,20 @@ def _cards(result, state):
     low, median, high = (percent(part, digits=1) for part in result.band)
     n, released = len(result.draws), result.released.size
     if released:
-        spread = "of test records are right" if n == 1 else f"5–95 % of the draws: {low} to {high}"
-        yield Card("Algorithm 1", median, spread, style(MEDIAN).color)
+        spread = "test accuracy" if n == 1 else f"median test accuracy; 5–95 % of the draws: {low} to {high}"
+        yield Card(CURVES["algorithm_1"].label, median, spread, style(MEDIAN).color)
     else:
-        yield Card("Algorithm 1", "–", "nothing was released", style(MEDIAN).color)
+        yield Card(CURVES["algorithm_1"].label, "–", "nothing was released", style(MEDIAN).color)
     yield Card(
-        "Without privacy",
+        PLAIN.capitalize(),
         percent(result.non_private_accuracy, digits=1),
         f"logistic regression on the same split of {result.data}",
         style(PLAIN).color,
     )
     yield Card(
-        "Always the larger class",
+        MAJORITY.capitalize(),
         percent(result.majority_accuracy, digits=1),
-        "what knowing nothing scores",
+        "accuracy without any features",
         style(MAJORITY).color,
     )
     worst, sign = result.draws["gradient_norm"].max(), "≤" if released == n else ">"
@@ -285,6 +300,4 @@ def _cards(result, state):
     )
     mechanism = result.plan.mechanism
     noise, regularisation = (rounded(x, up=True) for x in (mechanism.noise_std, mechanism.l2_reg))
-    yield Card(
-        "Computed for you", f"σ = {noise}", f"noise of the slope, with λ = {regularisation}; by {result.plan.bound}"
-    )
+    yield Card("Noise for (ε, δ)", f"σ = {noise}", f"of b, with λ = {regularisation}, by {result.plan.bound}")
