@@ -15,6 +15,8 @@ from explorer.pages.half_normal.state import HalfNormalState
 from explorer.pages.renyi.state import RenyiState
 from explorer.pages.solvers.computation import run_growth, run_race
 from explorer.pages.solvers.state import SolversState
+from explorer.pages.spectrum.computation import compare_learners
+from explorer.pages.spectrum.state import SpectrumState
 from explorer.pages.state import Answer
 
 # Parameters with which a page computes in milliseconds, and what it computes, by the name of the Answer.
@@ -35,6 +37,10 @@ COMPUTED = {
     ),
     CompositionState: ({"uses": 2}, {}),
     CalibrateState: ({}, {}),
+    SpectrumState: (
+        {"steps": 4, "sampled": False},
+        {"comparison": lambda state: compare_learners(**state.arguments())},
+    ),
 }
 CASES = [(kind, name) for kind, (start, _) in COMPUTED.items() for name in kind(**start).shared()]
 

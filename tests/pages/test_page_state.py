@@ -25,6 +25,7 @@ from explorer.pages.renyi.state import RenyiState
 from explorer.pages.solvers import state as solvers
 from explorer.pages.solvers.computation import run_growth, run_race
 from explorer.pages.solvers.state import SolversState
+from explorer.pages.spectrum.computation import compare_learners
 from explorer.pages.spectrum.state import SpectrumState
 from explorer.pages.state import Code, call, imports
 from explorer.pages.worst_case.state import ATTAINED, NAMES, WORST, WorstCaseState
@@ -352,16 +353,18 @@ def test_script_of_the_glm_page(parameters):
 def test_script_of_the_spectrum_page(parameters):
     state = SpectrumState(**parameters)
     scope, printed = run(state.script())
-    fits, refused = state.fits()
-    assert set(scope["paths"]) == set(fits)
-    for name, fit in fits.items():
-        np.testing.assert_array_equal(scope["paths"][name], fit.path)
-        np.testing.assert_array_equal(scope["noise"][name], fit.noise)
-        np.testing.assert_array_equal(scope["covariance"][name], fit.covariance)
+    comparison, script = compare_learners(**state.arguments()), scope["comparison"]
+    assert set(script.fits) == set(comparison.fits)
+    for name, fit in comparison.fits.items():
+        np.testing.assert_array_equal(script.fits[name].path, fit.path)
+        np.testing.assert_array_equal(script.fits[name].noise, fit.noise)
+        np.testing.assert_array_equal(script.fits[name].covariance, fit.covariance)
         assert f"{name}: noise of standard deviation {np.sqrt(fit.covariance.sum()):.6g} in" in printed
         assert str(fit.privacy) in printed
-    for name in refused:
-        assert f"{name}: l2_reg must exceed" in printed or f"{name}: no noise_std" in printed
+    pd.testing.assert_frame_equal(script.readouts, comparison.readouts)
+    for name, reason in comparison.refusals.items():
+        assert reason.startswith("l2_reg must exceed")
+        assert f"{name}: {reason}" in printed
 
 
 @pytest.mark.parametrize("parameters", [{}, {"l2_reg": 0.5, "epsilon": 1.0}, {"direction": "add", "noise_std": 3.0}])

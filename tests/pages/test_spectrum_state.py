@@ -10,65 +10,76 @@ from explorer.accounting import AMPBound, GaussianLowerBound, RenyiBound, TreeAg
 from explorer.learning import tree_noise_covariance
 from explorer.learning.learners.dp_ftrl import prefix_variance
 from explorer.learning.learners.dp_sgd import ORDERS
-from explorer.pages.spectrum.state import (
-    FRESH,
+from explorer.pages.spectrum.computation import (
+    ALGORITHM_1,
+    DP_FTRL,
+    DP_SGD,
     LEARNERS,
-    ONCE,
-    TREE,
     WINDOW,
-    SpectrumState,
+    compare_learners,
     excess,
     landscape,
     minimum,
     plane,
+    specifications,
+    summarise,
     window,
 )
+from explorer.pages.spectrum.state import SpectrumState
 from explorer.pages.spectrum.view import SpectrumView
 from tests.interface.words import said
 
 SMALL = {"steps": 8, "sampled": False}
 
 
+def fit_all(state):
+    """The fits of a state and the reasons of those refused."""
+    comparison = compare_learners(**state.arguments())
+    return comparison.fits, comparison.refusals
+
+
 @pytest.fixture(scope="module")
 def fits():
     """Of a small state that is not changed."""
-    fits, refused = SpectrumState(**SMALL).fits()
+    fits, refused = fit_all(SpectrumState(**SMALL))
     assert refused == {}
     return fits
 
 
-def test_all_three_grant_what_was_asked_by_their_accountants():
+def test_all_three_guarantee_what_was_asked_by_their_accountants():
     state = SpectrumState(steps=16, epsilon=0.7, delta=1e-6)
-    fits, _ = state.fits()
+    fits, _ = fit_all(state)
     mechanisms = {name: fit.privacy.mechanism for name, fit in fits.items()}
-    proofs = {
-        FRESH: RenyiBound(mechanisms[FRESH], orders=ORDERS),
-        TREE: GaussianLowerBound(mechanisms[TREE].gaussian),
-        ONCE: AMPBound(mechanisms[ONCE]),
+    bounds = {
+        DP_SGD: RenyiBound(mechanisms[DP_SGD], orders=ORDERS),
+        DP_FTRL: GaussianLowerBound(mechanisms[DP_FTRL].gaussian),
+        ALGORITHM_1: AMPBound(mechanisms[ALGORITHM_1]),
     }
-    assert (mechanisms[FRESH].steps, mechanisms[TREE].steps) == (16, 16)
+    assert (mechanisms[DP_SGD].steps, mechanisms[DP_FTRL].steps) == (16, 16)
     for name in LEARNERS:
         assert fits[name].privacy.epsilon == 0.7
-        assert 0.99e-6 < proofs[name].delta(0.7) <= 1e-6  # none more private than the others
+        assert 0.99e-6 < bounds[name].delta(0.7) <= 1e-6  # none more private than the others
 
 
 def test_noise_of_the_sum_is_the_mechanisms(fits):
     """With all records at each step, the noise of T fresh draws adds up to that of a single release, for any T."""
     once = calibrate_gaussian(epsilon=1.0, delta=1e-5, sensitivity=1.0).value
     tree = calibrate_gaussian(epsilon=1.0, delta=1e-5, sensitivity=2.0).value  # 8 leaves, each in 4 nodes
-    table = SpectrumState(**SMALL).readouts(fits, {})
-    assert table.loc[FRESH, "final_std"] == pytest.approx(once, rel=1e-6)
-    assert table.loc[FRESH, "step_std"] == pytest.approx(once / np.sqrt(8), rel=1e-6)
-    assert table.loc[TREE, "final_std"] == pytest.approx(tree * np.sqrt(prefix_variance(8)), rel=1e-9)
-    assert table.loc[ONCE, "final_std"] == pytest.approx(fits[ONCE].privacy.mechanism.noise_std, rel=1e-12)
-    assert once < table.loc[ONCE, "final_std"] < 1.3 * once
+    table = summarise(fits, {})
+    assert table.loc[DP_SGD, "final_std"] == pytest.approx(once, rel=1e-6)
+    assert table.loc[DP_SGD, "step_std"] == pytest.approx(once / np.sqrt(8), rel=1e-6)
+    assert table.loc[DP_FTRL, "final_std"] == pytest.approx(tree * np.sqrt(prefix_variance(8)), rel=1e-9)
+    assert table.loc[ALGORITHM_1, "final_std"] == pytest.approx(
+        fits[ALGORITHM_1].privacy.mechanism.noise_std, rel=1e-12
+    )
+    assert once < table.loc[ALGORITHM_1, "final_std"] < 1.3 * once
     assert table["draws"].tolist() == [8, 15, 2]
     assert table["successive_correlation"].tolist() == pytest.approx([0, -0.39, 1], abs=0.05)
     assert (table["epsilon"] == 1.0).all()
 
 
 def test_covariances_are_fresh_the_trees_and_constant(fits):
-    shapes = {FRESH: np.eye(8), TREE: tree_noise_covariance(8), ONCE: np.ones((8, 8))}
+    shapes = {DP_SGD: np.eye(8), DP_FTRL: tree_noise_covariance(8), ALGORITHM_1: np.ones((8, 8))}
     for name, shape in shapes.items():
         covariance = fits[name].covariance
         np.testing.assert_allclose(covariance / covariance[0, 0], shape / shape[0, 0], atol=1e-12)
@@ -85,26 +96,26 @@ def test_noise_shown_is_what_moved_the_paths(fits):
     def gradient(theta):
         return X.T @ (-signs / (1 + np.exp(signs * (X @ theta))))
 
-    path = fits[FRESH].path
+    path = fits[DP_SGD].path
     moved = [-(after - before) * n / state.learning_rate for before, after in pairwise(path)]
     noise = np.array(moved) - [gradient(theta) for theta in path[:-1]]
-    np.testing.assert_allclose(fits[FRESH].noise, noise[:, 0] / 8, rtol=1e-9, atol=1e-9)
-    least = fits[ONCE].path[-2]
+    np.testing.assert_allclose(fits[DP_SGD].noise, noise[:, 0] / 8, rtol=1e-9, atol=1e-9)
+    least = fits[ALGORITHM_1].path[-2]
     left = -(gradient(least) + state.l2_reg * least)
-    np.testing.assert_allclose(fits[ONCE].noise, np.full(8, left[0] / 8), atol=1e-4)
-    first = fits[TREE].path[1]  # of one batch, whose gradient's mean is an eighth of all records'
-    batch = -first * n / (8 * state.learning_rate) - [fits[TREE].noise[0], 0]
+    np.testing.assert_allclose(fits[ALGORITHM_1].noise, np.full(8, left[0] / 8), atol=1e-4)
+    first = fits[DP_FTRL].path[1]  # of one batch, whose gradient's mean is an eighth of all records'
+    batch = -first * n / (8 * state.learning_rate) - [fits[DP_FTRL].noise[0], 0]
     assert abs(batch[0] - gradient(np.zeros(2))[0] / 8) < 5 * np.sqrt(n / 8) / 4
 
 
 def test_paths_are_the_learners_own(fits):
     state = SpectrumState(**SMALL)
-    for name, (kind, parameters) in state.specifications().items():
+    for name, (kind, parameters) in specifications(**state.arguments()).items():
         path = fits[name].path
         np.testing.assert_array_equal(path[0], [0, 0])
         np.testing.assert_array_equal(path[-1], kind(**parameters).fit(*plane()).coef_[0])
-    assert [len(fits[name].path) for name in (FRESH, TREE)] == [9, 9]
-    assert 0 < np.linalg.norm(fits[ONCE].path[-1] - fits[ONCE].path[-2]) < 0.06  # the output noise
+    assert [len(fits[name].path) for name in (DP_SGD, DP_FTRL)] == [9, 9]
+    assert 0 < np.linalg.norm(fits[ALGORITHM_1].path[-1] - fits[ALGORITHM_1].path[-2]) < 0.06  # the output noise
 
 
 def test_the_records_allow_every_number_of_steps_in_one_pass():
@@ -133,23 +144,23 @@ def test_window_holds_the_paths_up_to_its_limit(fits):
     for fit in fits.values():
         assert (fit.path >= [left, low]).all()
         assert (fit.path <= [right, high]).all()
-    wild, _ = SpectrumState(epsilon=0.1, learning_rate=8.0, steps=16).fits()
+    wild, _ = fit_all(SpectrumState(epsilon=0.1, learning_rate=8.0, steps=16))
     assert np.abs(window(wild)).max() == 15
 
 
 def test_what_is_shown_is_relative_or_absolute(fits):
     state = SpectrumState(**SMALL)
     for prefix in (False, True):
-        state.prefix_sums, fit = prefix, fits[TREE]
+        state.prefix_sums, fit = prefix, fits[DP_FTRL]
         state.absolute = False
-        np.testing.assert_allclose(np.diag(state.matrix(fit)), 1)
-        shown, std = state.trace(fit)
+        np.testing.assert_allclose(np.diag(fit.shown_matrix(**state.shown())), 1)
+        shown, std = fit.shown_noise(**state.shown())
         assert (std == 1).all()
         state.absolute = True
-        noise, std = state.trace(fit)
+        noise, std = fit.shown_noise(**state.shown())
         np.testing.assert_allclose(noise, fit.noise.cumsum() if prefix else fit.noise)
         np.testing.assert_allclose(shown, noise / std)
-        np.testing.assert_allclose(np.diag(state.matrix(fit)), std**2)
+        np.testing.assert_allclose(np.diag(fit.shown_matrix(**state.shown())), std**2)
 
 
 @pytest.mark.parametrize(
@@ -161,13 +172,13 @@ def test_what_is_shown_is_relative_or_absolute(fits):
 )
 def test_a_lambda_too_small_refuses_algorithm_1_alone(parameters, reason):
     state = SpectrumState(**SMALL, **parameters)
-    fits, refused = state.fits()
-    assert set(refused) == {ONCE}
-    assert reason in refused[ONCE]
-    table = state.readouts(fits, refused)
-    assert np.isnan(table.loc[ONCE, "final_std"])
-    assert table.loc[ONCE, "refusal"] == refused[ONCE]
-    assert set(state.tables()["spectrum_noise"]["learner"]) == {FRESH, TREE}
+    fits, refused = fit_all(state)
+    assert set(refused) == {ALGORITHM_1}
+    assert reason in refused[ALGORITHM_1]
+    table = summarise(fits, refused)
+    assert np.isnan(table.loc[ALGORITHM_1, "final_std"])
+    assert table.loc[ALGORITHM_1, "refusal"] == refused[ALGORITHM_1]
+    assert set(state.tables()["spectrum_noise"]["learner"]) == {DP_SGD, DP_FTRL}
 
 
 @pytest.mark.parametrize("side", [0, 1])
@@ -175,10 +186,10 @@ def test_a_lambda_too_small_refuses_algorithm_1_alone(parameters, reason):
 @pytest.mark.parametrize("sampled", [True, False])
 def test_every_corner_of_the_sliders_has_numbers(name, side, sampled):
     state = SpectrumState(sampled=sampled, **{name: SpectrumState.param[name].bounds[side]})
-    fits, refused = state.fits()
-    assert {FRESH, TREE} <= set(fits)
+    fits, refused = fit_all(state)
+    assert {DP_SGD, DP_FTRL} <= set(fits)
     assert set(fits) | set(refused) == set(LEARNERS)
-    table = state.readouts(fits, refused).loc[list(fits)].drop(columns=["bound", "refusal"])
+    table = summarise(fits, refused).loc[list(fits)].drop(columns=["bound", "refusal"])
     assert np.isfinite(table.astype(float)).all(axis=None)
     assert (table["excess"] >= 0).all()
     assert all(np.isfinite(fit.path).all() for fit in fits.values())
@@ -208,35 +219,48 @@ def test_tables_are_tidy_and_of_the_same_fits():
 def test_view_draws_the_fits_and_hides_what_is_refused():
     view = SpectrumView(SpectrumState(**SMALL))  # without an event loop everything is there at once
     state = view.state
-    fits, _ = state.fits()
+    fits, _ = fit_all(state)
     for absolute in (False, True):
         state.absolute = absolute
         assert view.maps.data["learner"] == list(LEARNERS)
         for name, value in zip(LEARNERS, view.maps.data["value"], strict=True):
-            np.testing.assert_allclose(value, state.matrix(fits[name]), rtol=1e-5, atol=1e-7)
-            np.testing.assert_allclose(view.noise.data[name], state.trace(fits[name])[0], rtol=1e-12)
+            np.testing.assert_allclose(value, fits[name].shown_matrix(**state.shown()), rtol=1e-5, atol=1e-7)
+            np.testing.assert_allclose(view.noise.data[name], fits[name].shown_noise(**state.shown())[0], rtol=1e-12)
             path = np.column_stack([view.paths[name].data["theta_1"], view.paths[name].data[name]])
             np.testing.assert_array_equal(path, fits[name].path)
     assert "<b>one draw</b> for all steps" in said(view.readouts)
     assert "NOT covered" not in view.statements.object
     assert "TreeAggregation" in view.statements.object
     state.l2_reg = 0.2
-    assert view.maps.data["learner"] == [FRESH, TREE]
-    assert np.isnan(view.noise.data[ONCE]).all()
-    assert len(view.paths[ONCE].data["theta_1"]) == 0
+    assert view.maps.data["learner"] == [DP_SGD, DP_FTRL]
+    assert np.isnan(view.noise.data[ALGORITHM_1]).all()
+    assert len(view.paths[ALGORITHM_1].data["theta_1"]) == 0
     assert "Hidden: Algorithm 1, because λ must exceed" in view.notes.object
-    assert "cannot promise this here" in said(view.readouts)
+    assert "cannot guarantee this ε and δ here" in said(view.readouts)
 
 
 def test_switches_redraw_without_new_fits(monkeypatch):
     view = SpectrumView(SpectrumState(**SMALL))
 
-    def none(state):
+    def none(**arguments):
         raise AssertionError("a switch asked for new fits")
 
-    monkeypatch.setattr(SpectrumState, "picture", none)
+    monkeypatch.setattr("explorer.pages.spectrum.view.compare_learners", none)
     view.state.param.update(prefix_sums=True, absolute=True)
     assert view.plot.title.text == "Covariance of the noise in the sums up to steps s and t"
-    mechanism = view.fits[TREE].privacy.mechanism
+    mechanism = view.state.comparison.fits[DP_FTRL].privacy.mechanism
     assert isinstance(mechanism, TreeAggregation)
     assert view.maps.data["value"][1][0, 0] == pytest.approx(mechanism.noise_std**2, rel=1e-6)
+
+
+def test_tables_and_view_share_the_fits_until_a_parameter_moves():
+    view = SpectrumView(SpectrumState(**SMALL))
+    state = view.state
+    first = state.comparison
+    state.param.update(prefix_sums=True, absolute=True)
+    assert state.comparison is first
+    assert state.tables()["spectrum_readouts"]["final_std"].tolist() == first.readouts["final_std"].tolist()
+    state.epsilon = 2.0
+    assert state.comparison is not first
+    assert (state.comparison.readouts["epsilon"] == 2.0).all()
+    assert (state.tables()["spectrum_readouts"]["epsilon"] == 2.0).all()

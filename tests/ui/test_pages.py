@@ -14,6 +14,7 @@ from explorer.pages.half_normal.computation import PERTURBATION
 from explorer.pages.half_normal.state import HalfNormalState
 from explorer.pages.renyi.state import RenyiState
 from explorer.pages.solvers.state import SolversState, run_race
+from explorer.pages.spectrum.computation import compare_learners
 from explorer.pages.spectrum.state import SpectrumState
 from explorer.pages.worst_case.state import WORST, WorstCaseState
 from explorer.uploads import read_csv
@@ -114,7 +115,8 @@ def test_spectrum_draws_the_fits_of_its_slider(explorer):
     explorer.until(lambda: explorer.field("ε") > 1)
 
     def fits():
-        return SpectrumState(sampled=False, steps=8, epsilon=explorer.field("ε")).fits()[0]
+        state = SpectrumState(sampled=False, steps=8, epsilon=explorer.field("ε"))
+        return compare_learners(**state.arguments()).fits
 
     def drawn():
         paths = {name: explorer.data(f"spectrum_path {name}", name) for name in fits()}
