@@ -11,6 +11,7 @@ from explorer.pages.composition import state as composition
 from explorer.pages.composition.state import CompositionState
 from explorer.pages.fit.computation import run_fit
 from explorer.pages.fit.state import FitState
+from explorer.pages.glm.state import GLMState
 from explorer.pages.half_normal.state import HalfNormalState
 from explorer.pages.renyi.state import RenyiState
 from explorer.pages.solvers.computation import run_growth, run_race
@@ -28,6 +29,7 @@ COMPUTED = {
         {"draws": 2, "dataset": "two_clouds", "epsilon": 4.0},
         {"result": lambda state: run_fit(**state.arguments())},
     ),
+    GLMState: ({}, {}),
     SolversState: (
         {"n_records": 64, "dimension": 2, "max_passes": 10, "sag": False, "svrg": False},
         {

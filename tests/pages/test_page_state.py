@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.accounting import ObjectivePerturbation
+from explorer.accounting import ObjectivePerturbation, RenyiBound
+from explorer.learning.densities import log_density
 from explorer.pages import PAGES, view_type
 from explorer.pages.bounds.state import BoundsState
 from explorer.pages.calibrate.state import CalibrateState
@@ -19,7 +20,8 @@ from explorer.pages.composition import state as composition
 from explorer.pages.composition.state import CompositionState
 from explorer.pages.fit.computation import loss_curves, run_fit
 from explorer.pages.fit.state import FitState
-from explorer.pages.glm.state import DIMENSIONS, GLM, OTHER, RATIO, GLMState
+from explorer.pages.glm.computation import DIMENSIONS, GLM, LOSS, OTHER, RATIO
+from explorer.pages.glm.state import GLMState
 from explorer.pages.half_normal.state import HalfNormalState
 from explorer.pages.renyi.state import RenyiState
 from explorer.pages.solvers import state as solvers
@@ -339,14 +341,20 @@ def test_script_of_the_half_normal_page(parameters):
 def test_script_of_the_glm_page(parameters):
     state = GLMState(**parameters)
     scope, printed = run(state.script())
-    curves, densities = state.curves(), state.densities().set_index("theta")
-    np.testing.assert_array_equal(scope["log_ratio"], densities.loc[scope["theta"], RATIO])
-    assert scope["dimensions"] == list(DIMENSIONS)
-    if state.refusal():
-        assert "l2_reg must exceed smoothness" in printed
-    else:
-        np.testing.assert_allclose(scope["other"], curves[OTHER], rtol=1e-14)
-        assert scope["glm"] == pytest.approx(curves[GLM].iloc[0], rel=1e-14)
+    row, leak = state.readouts()
+    pd.testing.assert_frame_equal(scope["divergences"], state.curves())
+    pd.testing.assert_frame_equal(scope["densities"], state.densities())
+    pd.testing.assert_series_equal(scope["chosen"].iloc[0], row)
+    np.testing.assert_equal(scope["leak"], leak)  # nan where the bound does not apply
+    assert scope["chosen"].to_string(index=False) in printed
+    assert str(leak) in printed
+    assert scope["divergences"]["d"].tolist() == list(DIMENSIONS)
+    assert scope["divergences"][[GLM, OTHER]].isna().all(axis=None) == bool(state.refusal())
+    if not state.refusal():
+        assert scope["divergences"][GLM].iloc[0] == RenyiBound(state.mechanism).rdp(state.alpha)
+    theta, setting = scope["densities"]["theta"], {"loss": LOSS, "l2_reg": state.l2_reg, "noise_std": state.noise_std}
+    with_, without = (log_density(theta, records=records, **setting) for records in ([(state.x, state.y)], []))
+    np.testing.assert_array_equal(scope["densities"][RATIO], with_ - without)
 
 
 @pytest.mark.parametrize("parameters", [{}, {"sampled": False, "steps": 5, "seed": 3}, {"l2_reg": 0.2, "epsilon": 2.0}])

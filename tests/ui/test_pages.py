@@ -9,7 +9,8 @@ from explorer.pages.compare.state import CompareState, run_live
 from explorer.pages.composition.state import CompositionState
 from explorer.pages.fit.computation import run_fit
 from explorer.pages.fit.state import FitState
-from explorer.pages.glm.state import GLM, OTHER, GLMState
+from explorer.pages.glm.computation import GLM, OTHER
+from explorer.pages.glm.state import GLMState
 from explorer.pages.half_normal.computation import PERTURBATION
 from explorer.pages.half_normal.state import HalfNormalState
 from explorer.pages.renyi.state import RenyiState
@@ -234,5 +235,5 @@ def test_glm_bug_follows_the_record_and_reads_at_its_dimension(explorer):
         explorer.until(lambda s=source, t=table: all(np.allclose(explorer.data(s, c), t[c], rtol=1e-12) for c in t))
     row, _ = state.readouts()
     page.get_by_text(
-        f"may diverge by {rounded(row[OTHER], up=True)}, {row[OTHER] / row[GLM]:.3g} × the GLM's"
+        f"that is not a GLM is {rounded(row[OTHER], up=True)} nats, {row[OTHER] / row[GLM]:.3g} × the GLM’s"
     ).wait_for()

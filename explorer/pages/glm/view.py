@@ -1,4 +1,4 @@
-"""The GLM bug page: divergence against dimension with and without linear structure, and two exact densities."""
+"""The GLM bug page: Rényi divergence over the dimension with and without linear structure, and exact densities."""
 
 from functools import partial
 
@@ -11,14 +11,27 @@ from explorer.interface.controls import alert, labelled_field, log_slider
 from explorer.interface.page import PageView, in_symbols
 from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
-from explorer.pages.glm.state import ANALYSES, DENSITIES, DIMENSIONS, GLM, LOWEST, OTHER, RATIO, WITH, WITHOUT, GLMState
+from explorer.pages.glm.computation import (
+    ANALYSES,
+    DENSITIES,
+    DIMENSIONS,
+    GLM,
+    LOWEST,
+    OTHER,
+    RATIO,
+    WITH,
+    WITHOUT,
+    curves_and_readouts,
+)
+from explorer.pages.glm.state import GLMState
 from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 In a linear model (GLM) the gradient of one record always points along its own x, so only the noise in **that one
-direction** can reveal it. For any other loss the gradient may turn with the noise, and all d directions count. Proofs
-that overlooked this promised the first curve to everyone: **the GLM bug**. Below it, one record in one dimension,
-exactly: how likely each released θ is without it (Z) and with it (Z′), for f(u; y) = log cosh(u − y), L = x and β = x².
+direction** matters. For any other loss the direction may change with θ, and the noise in all d directions counts.
+Proofs that overlook this claim the first formula for every loss: **the GLM bug**. The lower figures show one record in
+one dimension, exactly: how likely each released θ is without it (Z) and with it (Z′), for f(u; y) = log cosh(u − y),
+L = x and β = x².
 
 $$\text{GLM: } -\log\left(1 - \tfrac{\beta}{\lambda}\right) + \tfrac{s^2}{2} +
 \tfrac{1}{\alpha-1} \log \mathbb{E} e^{(\alpha-1) s \lvert\mathcal{N}(0,1)\rvert}$$
@@ -37,7 +50,7 @@ class GLMView(PageView):
     """
 
     state_type = GLMState
-    question = "What goes wrong when the model is not a linear one?"
+    question = "Why does the guarantee become weaker with the dimension when the model is not linear?"
     introduction = INTRODUCTION
 
     def __init__(self, state=None, **params):
@@ -48,7 +61,7 @@ class GLMView(PageView):
             name="glm_bug",
             title="",
             x_label="dimension d",
-            y_label="Rényi divergence in nats",
+            y_label="Rényi divergence, nats",
             x_axis_type="log",
             y_axis_type="log",
             x_range=Range1d(DIMENSIONS[0], DIMENSIONS[-1]),
@@ -71,7 +84,7 @@ class GLMView(PageView):
         theta = Range1d(-1, 1)
         both = curve_figure(
             name="glm_bug_two_densities",
-            title="The released θ, without (Z) and with (Z′) the record (x, y)",
+            title="Density of the released θ, without (Z) and with (Z′) the record (x, y)",
             x_label="θ",
             y_label="density",
             x_range=theta,
@@ -79,7 +92,7 @@ class GLMView(PageView):
         )
         ratio = curve_figure(
             name="glm_bug_ratio",
-            title="Their log-ratio, which must stay within ±ε (dotted) but for δ",
+            title="Their log-ratio (dotted: ±ε; nearer to 0 is more private)",
             x_label="θ",
             y_label="log-ratio",
             x_range=theta,
@@ -102,12 +115,11 @@ class GLMView(PageView):
             self.lines[name].visible = not refusal
         self.plot.title.text = f"Rényi divergence of order α = {state.alpha:g} (lower is more private)"
         self.dimension_mark.location = state.dimension
-        note = f"Hidden: {GLM} and {OTHER}, because {in_symbols(refusal)}. The densities need no λ > β = x²."
+        note = f"Hidden: {GLM} and {OTHER}, because {in_symbols(refusal)}. The densities do not need λ > β = x²."
         self.notes.param.update(object=note, visible=bool(refusal))
         self.source.data = {name: np.full(len(DIMENSIONS), np.nan) for name in ("d", *ANALYSES)}
         self.readouts.show("Computing …", [])
-        work = partial(state.copy().answers, ("curves",), ("readouts",))
-        self.slow.request(work, lambda results: self._show(results[0], *results[1]))
+        self.slow.request(partial(curves_and_readouts, **state.arguments()), lambda found: self._show(*found))
         for pane in self.panes:
             redraw(pane)
 
@@ -147,8 +159,8 @@ def _headline(state, row, measured):
     if np.isnan(row[OTHER]):
         return f"The record ({state.x:g}, {state.y:g}) leaks <b>δ = {measured}</b> at ε = {state.epsilon:g}."
     return (
-        f"For d = {state.dimension:,} a loss that is no GLM may diverge by <b>{rounded(row[OTHER], up=True)}</b>, "
-        f"<b>{row[OTHER] / row[GLM]:.3g} ×</b> the GLM's."
+        f"For d = {state.dimension:,} the bound for a loss that is not a GLM is <b>{rounded(row[OTHER], up=True)}</b> "
+        f"nats, <b>{row[OTHER] / row[GLM]:.3g}\N{NO-BREAK SPACE}×</b> the GLM’s."
     )
 
 
@@ -161,6 +173,7 @@ def _cards(state, row, leak, measured):
     yield Card(LOWEST, rounded(row[LOWEST], up=False), "nats, in any dimension", style(LOWEST).color)
     detail = f"at ε = {state.epsilon:g}; the largest |log-ratio| drawn is {leak['largest_ratio']:.3g}"
     yield Card("This record leaks", f"δ = {measured}", detail, style(RATIO).color)
-    if not np.isnan(leak["log10_granted"]):
-        granted = power_of_ten(leak["log10_granted"], up=True)
-        yield Card("Promised for a GLM", f"δ = {granted}", f"hockey-stick at ε = {state.epsilon:g}", style(GLM).color)
+    if not np.isnan(leak["log10_bound"]):
+        bound = power_of_ten(leak["log10_bound"], up=True)
+        detail = f"by the hockey-stick bound at ε = {state.epsilon:g}"
+        yield Card("Guaranteed for a GLM", f"δ = {bound}", detail, style(GLM).color)
