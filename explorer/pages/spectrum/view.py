@@ -325,7 +325,8 @@ def _cards(readouts):
         correlation = f"{row['successive_correlation']:.2f}".replace("-", "−")
         detail = (
             f"standard deviation in the sum of all steps, {row['step_std']:.3g} in one step; "
-            f"{row['draws']:.0f} random vectors; correlation of successive steps {correlation}. Final loss {row['excess']:.2g} nats above the minimum. "
+            f"{row['draws']:.0f} random vectors; correlation of successive steps {correlation}. "
+            f"Final loss {row['excess']:.2g} nats above the minimum. "
             f"(ε, δ) = ({row['epsilon']:g}, {row['delta']:.2g}) by {row['bound']}"
         )
         yield Card(name, f"noise {row['final_std']:.3g}", detail, color)
