@@ -1,4 +1,4 @@
-"""`python -m explorer` serves the installed package's app and prints its address; with `host`, to many people."""
+"""`python -m explorer` serves the app on this machine and prints its address; `python -m explorer host` serves many."""
 
 import argparse
 import os
@@ -11,6 +11,7 @@ def main(arguments=None):
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 
+    from explorer.compute.interface import SCHEDULER_VARIABLE
     from explorer.hosting.settings import Settings, describe
 
     parser = argparse.ArgumentParser(
@@ -19,14 +20,19 @@ def main(arguments=None):
     parser.add_argument("--port", type=int, default=5006, help="port to listen on (default: 5006)")
     parser.add_argument("--address", default="localhost", help="address to listen on (default: localhost only)")
     parser.add_argument("--show", action="store_true", help="open the page in a browser")
-    commands = parser.add_subparsers(dest="command", title="for many people")
-    commands.add_parser(
+    scheduler_help = f"run jobs on the workers of this Dask scheduler, as tcp://host:8786 (or {SCHEDULER_VARIABLE})"
+    parser.add_argument("--scheduler", help=scheduler_help)
+    commands = parser.add_subparsers(dest="command", title="for many users")
+    host_parser = commands.add_parser(
         "host",
-        help="a server per core and one pool of workers, behind a proxy; settings are environment variables",
-        description="Serve many people behind a proxy, until SIGTERM. Settings:\n\n" + "\n".join(describe()),
+        help="one server per core and one engine for jobs, behind a proxy; settings are environment variables",
+        description="Serve many users behind a proxy, until SIGTERM. Settings:\n\n" + "\n".join(describe()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    host_parser.add_argument("--scheduler", default=argparse.SUPPRESS, help=scheduler_help)
     options = parser.parse_args(arguments)
+    if options.scheduler:
+        os.environ[SCHEDULER_VARIABLE] = options.scheduler  # for every process that this one starts
     if options.command == "host":
         try:
             settings = Settings.from_environment()
@@ -36,6 +42,13 @@ def main(arguments=None):
 
         host(settings)
         return
+
+    from explorer import compute
+
+    try:
+        compute.use(compute.choose())
+    except (ImportError, ValueError) as error:  # of a scheduler
+        parser.exit(2, f"{error}\n")
 
     import asyncio
     import contextlib
@@ -61,8 +74,8 @@ async def _serve(options, parser):
             show=options.show,
             start=False,
             verbose=False,
-            # A browser on a busy machine may take longer than the usual 15 s to connect; the session that would then be
-            # made in place of the page's names files on another host.
+            # A browser on a busy machine may take longer than the usual 15 s to connect; Bokeh would then create
+            # another session, whose page names files on another host.
             unused_session_lifetime_milliseconds=120_000,
         )
     except OSError as error:
@@ -73,7 +86,7 @@ async def _serve(options, parser):
     prepare(server)
     await run_until_stopped(server)
     sys.stdout.flush()
-    os._exit(0)  # what is still computed for pages that are closed now must not hold up the end
+    os._exit(0)  # without waiting for what is still computed for pages that are closed now
 
 
 if __name__ == "__main__":

@@ -175,7 +175,7 @@ import os, sys, tempfile
 from explorer.pages.fit.computation import run_fit
 from explorer.pages.fit.state import FitState
 from explorer.uploads import read_csv
-from explorer.compute.jobs import pack
+from explorer.compute.job import pack
 
 content = sys.stdin.buffer.read()
 state = FitState(draws=2)

@@ -1,27 +1,24 @@
-"""Work in processes of its own: jobs in one bounded pool, of this process or of several servers together, and answers
-that a page waits for in processes beside this one."""
+"""Long work: one interface, and engines beside each other that implement it.
 
-from explorer.compute.broker import RemotePool, serve_pool
-from explorer.compute.jobs import Job, JobCancelled, JobTimedOut, PoolFull, PoolLost, WorkerDied
-from explorer.compute.pool import WorkerPool, prepare_processes
-from explorer.compute.process import PROCESSES, ComputeProcesses, take_until
-from explorer.compute.shared import share, shared_pool, shared_processes
+`engine()` is the one of this process, chosen once at start: local processes (`explorer.compute.local`), a Dask cluster
+(`explorer.compute.cluster`), the engine of another process on this machine (`explorer.compute.remote`), or no process
+at all (`explorer.compute.inline`). Importing this package loads none of them, and not `multiprocessing`.
+"""
+
+from explorer.compute.interface import Engine, Priority, choose, engine, take_until, use
+from explorer.compute.job import Job, JobCancelled, JobTimedOut, PoolFull, PoolLost, WorkerDied
 
 __all__ = [
-    "PROCESSES",
-    "ComputeProcesses",
+    "Engine",
     "Job",
     "JobCancelled",
     "JobTimedOut",
     "PoolFull",
     "PoolLost",
-    "RemotePool",
+    "Priority",
     "WorkerDied",
-    "WorkerPool",
-    "prepare_processes",
-    "serve_pool",
-    "share",
-    "shared_pool",
-    "shared_processes",
+    "choose",
+    "engine",
     "take_until",
+    "use",
 ]

@@ -1,1 +1,1 @@
-"""The explorer for many: `python -m explorer host`, a server per core and one pool of workers, behind a proxy."""
+"""The explorer for many users: `python -m explorer host`, one server per core and one engine, behind a proxy."""

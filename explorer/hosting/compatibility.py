@@ -1,4 +1,4 @@
-"""All that a host needs and that is private to Panel or Bokeh; nothing else here touches it.
+"""All of Panel and Bokeh that hosting uses and that is private to them; no other file of hosting uses such things.
 
 Seen with panel 1.9.4 and 1.10.0, bokeh 3.9.2 and 3.10.2. The tests that fail when a part is no longer needed, or is no
 longer there, are in tests/hosting/test_host_compatibility.py.

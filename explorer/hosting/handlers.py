@@ -1,4 +1,4 @@
-"""What a hosted server answers: the page while there is room, its WebSocket, its components, and how it is."""
+"""Request handlers of a hosted server: the page within the limit of sessions, its WebSocket, components, and health."""
 
 import asyncio
 import logging
@@ -19,21 +19,19 @@ BUILDS = 2  # pages that are built at a time
 UNAVAILABLE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="20">
 <meta name="viewport" content="width=device-width"><title>Objective perturbation explorer</title>
 <body style="font: 18px/1.5 sans-serif; max-width: 34em; margin: 20vh auto; padding: 0 1em">
-<h1 style="font-size: 1.3em">{heading}</h1><p>{text} This page tries again by itself.</p></body></html>
+<h1 style="font-size: 1.3em">{heading}</h1><p>{text} This page reloads by itself.</p></body></html>
 """
-FULL = UNAVAILABLE.format(
-    heading="The explorer is full", text="As many people as it has room for are using it at the moment."
-)
-STOPPING = UNAVAILABLE.format(heading="The explorer is restarting", text="It will be back in a moment.")
+FULL = UNAVAILABLE.format(heading="The explorer is full", text="The limit of open pages is reached at the moment.")
+STOPPING = UNAVAILABLE.format(heading="The explorer is restarting", text="It is available again in a moment.")
 
 
 class Condition:
-    """How a server is, shared by its handlers.
+    """The state of a server, shared by its handlers.
 
     Parameters
     ----------
     settings : Settings
-    pool : RemotePool
+    engine : Engine
     max_sessions : int, of this server
 
     Attributes
@@ -42,34 +40,34 @@ class Condition:
     opening : int, pages that are being built
     sockets : set of the SocketHandler that are open
     builds : Semaphore, of pages that are built at a time
-    health : ThreadPoolExecutor, for asking the pool how it is
+    health : ThreadPoolExecutor, for asking the engine whether it is ready
     """
 
-    def __init__(self, settings, *, pool, max_sessions):
-        self.settings, self.pool, self.max_sessions = settings, pool, max_sessions
+    def __init__(self, settings, *, engine, max_sessions):
+        self.settings, self.engine, self.max_sessions = settings, engine, max_sessions
         self.stopping, self.opening, self.sockets = False, 0, set()
-        # Bokeh builds pages and runs their events in one small pool of threads, which a class that opens the page at
-        # once would fill: what moves a slider, and whoever asks for our health, is not to wait behind all of them.
+        # Bokeh builds pages and handles their events in one small pool of threads, which a class that opens the page at
+        # the same moment would fill: slider events and health checks must not wait until all pages are built.
         self.builds, self.health = (
             asyncio.Semaphore(BUILDS),
             ThreadPoolExecutor(1, thread_name_prefix="explorer-health"),
         )
 
     def refusal(self, context):
-        """The page that a newcomer gets instead of the explorer, or None."""
+        """The page that a new session gets instead of the explorer, or None."""
         if self.stopping:
             return STOPPING
         # Pages that are being built count too: building one takes a while, and others can ask meanwhile.
         return FULL if len(list(context.sessions)) + self.opening >= self.max_sessions else None
 
     def expire(self):
-        """End the pages that nobody has touched for long."""
+        """End the sessions from which no message has come for `idle_seconds`."""
         for socket in tuple(self.sockets):
             socket.expire(self.settings.idle_seconds)
 
 
 class PageHandler(DocHandler):
-    """The explorer, or a page that says why not yet."""
+    """The explorer, or a page that says why it is not available now."""
 
     async def get(self, *arguments, **named):
         refusal = self.settings["condition"].refusal(self.application_context)
@@ -79,7 +77,7 @@ class PageHandler(DocHandler):
         self.set_status(503)
         self.set_header("Retry-After", "20")
         self.set_header("Cache-Control", "no-store")
-        self.set_header("Set-Cookie", "explorer_server=; Path=/; Max-Age=0")  # another server may have room
+        self.set_header("Set-Cookie", "explorer_server=; Path=/; Max-Age=0")  # another server may be free
         await self.finish(refusal)
 
     async def get_session(self):
@@ -98,7 +96,7 @@ class SocketHandler(WSHandler):
     last_message, token = 0.0, ""
 
     async def prepare(self):
-        # Tornado lets in whatever origin equals the request's own Host, which a site that is not ours can arrange.
+        # Tornado accepts any origin that equals the request's own Host header, which another site can arrange.
         origin = self.request.headers.get("Origin")
         if origin is not None and not self.check_origin(origin):
             raise HTTPError(403)
@@ -112,7 +110,7 @@ class SocketHandler(WSHandler):
         return super().select_subprotocol(subprotocols)
 
     def open(self, *arguments, **named):
-        # Bokeh would make a session that is gone anew, beside the limit, with models that the page does not know.
+        # Bokeh would create a session that has ended again, outside the limit, with models that the page does not have.
         try:
             session = self.application_context.get_session(get_session_id(self.token))
             gone = session.expiration_requested
@@ -140,7 +138,7 @@ class SocketHandler(WSHandler):
         """Close the connection, and end its session, if it has been silent for `limit` seconds."""
         if self.connection is not None and time.monotonic() - self.last_message > limit:
             self.connection.session.request_expiration()
-            self.close(4408, "nobody was here; reload the page")
+            self.close(4408, "the page was idle; reload it")
 
 
 class ComponentHandler(ComponentResourceHandler):
@@ -161,11 +159,11 @@ class LiveHandler(RequestHandler):
 
 
 class ReadyHandler(RequestHandler):
-    """Whether newcomers are welcome: not while the server stops, nor while the pool is out of reach."""
+    """Whether new sessions are accepted: not while the server stops, nor while the engine cannot be reached."""
 
     async def get(self):
         condition = self.settings["condition"]
-        ready = asyncio.get_running_loop().run_in_executor(condition.health, condition.pool.ready)
+        ready = asyncio.get_running_loop().run_in_executor(condition.health, condition.engine.ready)
         state = {"stopping": condition.stopping, "pool": await ready}
         ready = state["pool"] and not condition.stopping
         self.set_status(200 if ready else 503)
@@ -174,6 +172,6 @@ class ReadyHandler(RequestHandler):
 
 
 def log_request(handler):
-    """Write what answered a request, how and how fast; nothing of who asked, nor of the address that was asked for."""
+    """Log the handler, status and time of a request; nothing about the client, and not the requested address."""
     name, status = type(handler).__name__, handler.get_status()
     log.info("%s %s %d %.0f ms", handler.request.method, name, status, 1000 * handler.request.request_time())

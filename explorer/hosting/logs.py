@@ -1,6 +1,6 @@
-"""Logs without personal data: what the explorer says itself, and of everything else only where it came from.
+"""Logs without personal data: the explorer's own messages, and of other records only where they were made.
 
-Messages of libraries hold what users send: addresses with their query, tokens, the content of widgets. Of these the
+Messages of libraries contain what users send: addresses with their query, tokens, the content of widgets. Of these the
 time, the level, the line of code and the types of exceptions are written, which is what a bug report needs.
 """
 
@@ -11,14 +11,14 @@ OWN = "explorer"
 
 
 class ImpersonalFormatter(logging.Formatter):
-    """Writes the whole text of the explorer's own records, and of others where they were made."""
+    """Formats the whole text of the explorer's own records, and the line of code of all others."""
 
     def __init__(self):
         super().__init__("%(asctime)s %(levelname)s %(name)s[%(process)d] %(impersonal)s")
 
     def format(self, record):
         record.impersonal = self._text(record)
-        # The base class would append the exception with its message, which can quote what was sent.
+        # The base class would append the exception with its message, which can quote what a user sent.
         stripped = logging.makeLogRecord({**record.__dict__, "msg": "", "args": (), "exc_info": None, "exc_text": None})
         stripped.stack_info = None
         return super().format(stripped)
@@ -40,7 +40,7 @@ def _exception(error):
 
 
 def configure_logging():
-    """Let every logger of this process write to standard error by ImpersonalFormatter."""
+    """Have every logger of this process write to standard error by ImpersonalFormatter."""
     handler = logging.StreamHandler()
     handler.setFormatter(ImpersonalFormatter())
     root = logging.getLogger()
@@ -48,7 +48,7 @@ def configure_logging():
     root.setLevel(logging.WARNING)
     logging.getLogger(OWN).setLevel(logging.INFO)
     logging.captureWarnings(True)
-    for name in list(logging.root.manager.loggerDict):  # libraries that brought handlers of their own
+    for name in list(logging.root.manager.loggerDict):  # libraries that have set up handlers of their own
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [], True
         if name.partition(".")[0] != OWN:

@@ -9,8 +9,9 @@ import os
 import signal
 import time
 
-from explorer.compute import RemotePool, share
-from explorer.compute.jobs import end_with_parent
+from explorer import compute
+from explorer.compute.processes import exit_with_parent
+from explorer.compute.remote import RemoteEngine
 from explorer.hosting.logs import configure_logging
 
 log = logging.getLogger("explorer.hosting")
@@ -19,41 +20,42 @@ CHECK_MILLISECONDS = 5_000
 GARBAGE_MILLISECONDS = 10_000
 BODY_BYTES = 64 * 2**10  # of HTTP requests, none of which needs one
 TOKEN_SECONDS = 12 * 3600  # within these a page may connect again; the session it names must still be there
-NOTICE_SECONDS = 1  # what was just asked for is answered, and a proxy can see that nobody is to come
+NOTICE_SECONDS = 1  # for answers to what was just requested, and for a proxy to see that the server is not ready
 STOPPING_TEXT = "The explorer is restarting: reload the page in a moment. Its address keeps what you see."
 
 
-def run_server(settings, *, index, pool_address, secret):
+def run_server(settings, *, index, jobs_address, secret):
     """Serve until SIGTERM or the end of the parent process, then stop gracefully.
 
     Parameters
     ----------
     settings : Settings
     index : int, which of the servers this is
-    pool_address : str, where the pool of workers listens
+    jobs_address : str, the socket of the process that runs all servers' jobs
     secret : str, which signs sessions; the same for all servers
     """
     configure_logging()
-    pool = RemotePool(pool_address, authkey=bytes(multiprocessing.current_process().authkey))
-    share(pool)
-    asyncio.run(_serve(settings, index=index, pool=pool, secret=secret))
+    answers = compute.choose(settings.scheduler)
+    engine = RemoteEngine(jobs_address, authkey=bytes(multiprocessing.current_process().authkey), answers=answers)
+    compute.use(engine)
+    asyncio.run(_serve(settings, index=index, engine=engine, secret=secret))
 
 
-async def _serve(settings, *, index, pool, secret):
-    server, condition = build_server(settings, index=index, pool=pool, secret=secret)
-    configure_logging()  # the libraries are loaded now, and some have set up handlers
+async def _serve(settings, *, index, engine, secret):
+    server, condition = build_server(settings, index=index, engine=engine, secret=secret)
+    configure_logging()  # again: the libraries are loaded now, and some have set up handlers
     prepare(server)
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def stop():
         if not condition.stopping:
-            condition.stopping = True  # at once, so that a second signal changes nothing
+            condition.stopping = True  # at once, so that a second signal has no effect
             ending = condition.ending = loop.create_task(end_gracefully(server, condition))
             ending.add_done_callback(lambda _: ended.set())
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C too, and asks by SIGTERM
     loop.add_signal_handler(signal.SIGTERM, stop)
-    end_with_parent(lambda: loop.call_soon_threadsafe(stop))
+    exit_with_parent(lambda: loop.call_soon_threadsafe(stop))
     server.start()
     log.info("server %d listens on port %d", index, server.port)
     await ended.wait()
@@ -76,21 +78,21 @@ async def run_until_stopped(server):
 
 
 def prepare(server):
-    """What any server does before it starts: see `collect_rarely`, `watch_busy_from_the_loop`, background.prepare."""
-    from explorer.interface import background, compatibility
+    """What any server does before it starts: see `collect_rarely`, `watch_busy_from_the_loop`, Engine.prepare."""
+    from explorer.interface import compatibility
 
-    background.prepare()
+    compute.engine().prepare()
     server.io_loop.add_callback(compatibility.watch_busy_from_the_loop)
     collect_rarely(server)
 
 
 def collect_rarely(server):
-    """Look for cyclic garbage when pages have been closed, and else less often than Python would; never among what is
-    there from the start.
+    """Collect cyclic garbage after pages were closed, and otherwise less often than Python does; never among the
+    objects that exist at the start.
 
-    An answer to a slider makes thousands of objects that live for milliseconds, and to look through the pages of a
-    class takes 200 to 600 ms, in which nobody is answered. But a closed page is garbage of megabytes, and Panel (1.9)
-    looks for it only after a time in which none was closed.
+    An answer to a slider makes thousands of objects that live for milliseconds, and a collection with the pages of a
+    class open takes 200 to 600 ms, in which no session is answered. But a closed page is megabytes of cyclic garbage,
+    and Panel (1.9) collects it only after a time in which no page was closed.
     """
     from tornado.ioloop import PeriodicCallback
 
@@ -109,7 +111,7 @@ def collect_rarely(server):
     server.io_loop.add_callback(PeriodicCallback(collect, GARBAGE_MILLISECONDS).start)
 
 
-def build_server(settings, *, index, pool, secret):
+def build_server(settings, *, index, engine, secret):
     """A Bokeh server with this package's handlers and limits, not yet started, and its Condition."""
     import panel as pn
     from tornado.ioloop import PeriodicCallback
@@ -118,7 +120,9 @@ def build_server(settings, *, index, pool, secret):
     from explorer import app
     from explorer.hosting import compatibility, handlers
 
-    condition = handlers.Condition(settings, pool=pool, max_sessions=math.ceil(settings.sessions / settings.servers))
+    condition = handlers.Condition(
+        settings, engine=engine, max_sessions=math.ceil(settings.sessions / settings.servers)
+    )
     compatibility.serve_only(handlers.PageHandler, handlers.SocketHandler)
     # Bokeh has its icon at the root alone; Panel has it among its files too.
     icon = f"{settings.prefix}/static/extensions/panel/images/favicon.ico"
@@ -156,15 +160,15 @@ def build_server(settings, *, index, pool, secret):
 
 
 async def end_gracefully(server, condition):
-    """Take no one in, tell those who are here, let their computations finish for a while, and stop serving."""
+    """Refuse new sessions, tell the open ones, let their jobs finish within `stop_seconds`, and stop serving."""
     condition.stopping = True
-    log.info("stopping: %d sessions, %d computations", len(server.get_sessions()), condition.pool.unfinished())
-    condition.pool.close("the server is restarting")
+    log.info("stopping: %d sessions, %d computations", len(server.get_sessions()), condition.engine.unfinished())
+    condition.engine.close("the server is restarting")
     for session in server.get_sessions():
         session.document.add_next_tick_callback(_tell)
     deadline = time.monotonic() + condition.settings.stop_seconds
     await asyncio.sleep(NOTICE_SECONDS)
-    while condition.pool.unfinished() and time.monotonic() < deadline:
+    while condition.engine.unfinished() and time.monotonic() < deadline:
         await asyncio.sleep(0.1)
     server.stop(wait=False)
 

@@ -1,4 +1,4 @@
-"""The process that `python -m explorer host` is: it starts the pool and the servers, and starts again what died."""
+"""The main process of `python -m explorer host`: it starts the engine and the servers, and restarts those that die."""
 
 import logging
 import multiprocessing
@@ -10,15 +10,16 @@ import time
 from functools import partial
 from multiprocessing.connection import wait
 
-from explorer.compute import WorkerPool, prepare_processes, serve_pool
-from explorer.compute.jobs import end_with_parent
+from explorer import compute
+from explorer.compute.processes import exit_with_parent
+from explorer.compute.remote import serve_engine
 from explorer.hosting.logs import configure_logging
 from explorer.hosting.server import run_server
 
 log = logging.getLogger("explorer.hosting")
 
 LOOK_SECONDS = 0.5
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30  # before starting again what died, and died again
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30  # before a restart; longer after each restart that fails
 GRACE_SECONDS = 5
 
 
@@ -33,41 +34,42 @@ def host(settings):
     stopping = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: stopping.append(number))
-    with tempfile.TemporaryDirectory(prefix="explorer-") as folder:  # only this user can look into it
-        address, secret = os.path.join(folder, "pool"), secrets.token_hex(32)
+    with tempfile.TemporaryDirectory(prefix="explorer-") as folder:  # readable for this user alone
+        address, secret = os.path.join(folder, "jobs"), secrets.token_hex(32)
         servers = [
-            Supervisor(f"server {i}", partial(run_server, settings, index=i, pool_address=address, secret=secret))
+            Supervisor(f"server {i}", partial(run_server, settings, index=i, jobs_address=address, secret=secret))
             for i in range(settings.servers)
         ]
-        pool = Supervisor("pool", partial(run_pool, settings, address))
+        jobs = Supervisor("engine", partial(run_jobs, settings, address))
         log.info("hosting for %s with %d servers; stop with SIGTERM", settings.origin, settings.servers)
         while not stopping:
-            for supervisor in (pool, *servers):
+            for supervisor in (jobs, *servers):
                 supervisor.keep_running()
-            wait([supervisor.process.sentinel for supervisor in (pool, *servers) if supervisor.process], LOOK_SECONDS)
+            wait([supervisor.process.sentinel for supervisor in (jobs, *servers) if supervisor.process], LOOK_SECONDS)
         _stop(servers, settings.stop_seconds + GRACE_SECONDS)
-        _stop([pool], GRACE_SECONDS)
+        _stop([jobs], GRACE_SECONDS)
     log.info("stopped")
 
 
-def run_pool(settings, address):
-    """The process of the pool, which ends with its parent."""
+def run_jobs(settings, address):
+    """Run the jobs of all servers; exits with its parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    configure_logging()
-    end_with_parent()
-    pool = WorkerPool(
-        max_workers=settings.workers,
+    engine = compute.choose(
+        settings.scheduler,
+        max_workers=settings.workers or None,
         max_queued=settings.queued,
         max_per_session=settings.queued_per_session,
         timeout_seconds=settings.job_seconds,
     )
-    prepare_processes()
-    log.info("the pool runs %d computations at a time", pool.max_workers)
-    serve_pool(pool, address=address, authkey=bytes(multiprocessing.current_process().authkey))
+    configure_logging()  # after the engine's libraries, which may have set up handlers
+    exit_with_parent()
+    engine.prepare()
+    log.info("the engine runs the jobs of all servers%s", " on a Dask cluster" if settings.scheduler else "")
+    serve_engine(engine, address=address, authkey=bytes(multiprocessing.current_process().authkey))
 
 
 class Supervisor:
-    """Keeps one process running; if it dies again and again, with growing pauses.
+    """Restarts one process whenever it ends, with growing pauses if it keeps ending.
 
     Parameters
     ----------
@@ -81,10 +83,10 @@ class Supervisor:
         self.pause, self.start_at, self.started_at = 0.0, 0.0, 0.0
 
     def keep_running(self):
-        """Start the process if it does not run and its pause is over."""
+        """Start the process if it does not run and the pause before a restart is over."""
         now = time.monotonic()
         if self.process is not None and not self.process.is_alive():
-            log.error("%s ended with exit code %s and is started again", self.name, self.process.exitcode)
+            log.error("%s ended with exit code %s and is restarted", self.name, self.process.exitcode)
             healthy = now - self.started_at > 2 * LONGEST_PAUSE_SECONDS
             self.pause = FIRST_PAUSE_SECONDS if healthy else min(max(2 * self.pause, 0.5), LONGEST_PAUSE_SECONDS)
             self.process, self.start_at = None, now + self.pause

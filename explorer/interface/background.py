@@ -1,32 +1,19 @@
-"""Work beside the event loop, of some tens of milliseconds or in pieces: only what was asked for last is shown."""
+"""Work of a page that the event loop must not wait for, from tens of milliseconds to seconds, and how it is shown."""
 
 import asyncio
-import pickle
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 
 import panel as pn
 
-from explorer.compute import PROCESSES, WorkerDied, shared_processes, take_until
+from explorer import compute
+from explorer.compute import take_until
 from explorer.interface.document import in_session, on_document
 
 QUIET_SECONDS = 0.04  # a key that is held down asks again sooner than that
 
 
-@cache
-def _threads():
-    """For the work of all sessions together, each to wait for a process beside this one."""
-    return ThreadPoolExecutor(PROCESSES, thread_name_prefix="explorer-background")
-
-
-@cache
-def prepare():
-    """Start the processes beside this one, which takes a second or two, before anyone waits for them."""
-    _threads().submit(shared_processes().run, pickle.dumps(bool))
-
-
 class NextTick:
-    """Runs what was asked for last in the document's next turn: after what a hand is waiting for has been sent.
+    """Runs the last requested update in the document's next turn: after the pending slider update has been sent.
 
     Without an event loop, as in a script, it runs at once.
     """
@@ -35,7 +22,7 @@ class NextTick:
         self._wanted = None
 
     def request(self, update):
-        """Call update() soon, and no earlier request that has not run yet."""
+        """Call update() in the next turn, in place of an earlier request that has not run yet."""
         waiting, self._wanted = self._wanted is not None, update
         if not in_session():
             self._run()
@@ -48,23 +35,23 @@ class NextTick:
 
 
 class LatestOnly:
-    """Computes beside the loop, one piece of work at a time, and drops whatever a newer request has overtaken.
+    """Computes outside the event loop, one piece of work at a time, and drops whatever a newer request has overtaken.
 
-    On a served page, work that can be pickled, a `partial` or a method of a state's copy, is done in a process beside
-    this one, and its answer remembered for all sessions; what a visitor brought is to be in a closure, which stays in
-    a thread here. Without an event loop, as in a script, work is done at once. On a served page it begins when the
-    browser has the page: what finishes before can be lost on the way there (panel 1.9).
+    On a served page, work that can be pickled, as a `partial` or a method of a state's copy, is answered by the engine
+    of this process, which remembers it for all sessions. Uploaded data must be in a closure, which cannot be pickled
+    and is therefore computed in a thread of this process. Without an event loop, as in a script, work is done at once.
+    On a served page it begins when the browser has the page: a change that is sent before can be lost (panel 1.9).
     """
 
     def __init__(self):
-        self._wanted = None
+        self._wanted = self._asked = self._answer = None  # a request, the one that is being answered, and its Future
         self._running, self._loaded = False, not in_session()
         if in_session():
             pn.state.onload(self._begin)
             pn.state.on_session_destroyed(lambda _: self.forget())
 
     def request(self, work, show):
-        """Call show(work()) on the document: now if the answer is known, or else soon.
+        """Call show(work()) on the document: now if the value is known, or else when it has been computed.
 
         `work` touches no Bokeh model.
 
@@ -72,29 +59,32 @@ class LatestOnly:
         -------
         bool, whether it has been shown
         """
-        self.forget()
-        packed = _packed(work)
+        self._wanted, here = None, not in_session()
         try:
-            answer = shared_processes().recall(packed)
+            if here:
+                raise KeyError(work)
+            value = compute.engine().recall(work)
         except KeyError:
             if _is_live():
-                self._wanted = (work, packed, show)
+                self._wanted = _Request(work, show, here)
                 if self._loaded:
                     pn.state.execute(self._run)
                 return False
-            answer = work()
-        show(answer)
+            value = work()
+        show(value)
         return True
 
+    def forget(self):
+        """Drop what was requested; what has begun is computed to its end and not shown."""
+        self._wanted, answer = None, self._answer
+        if answer is not None:
+            answer.cancel()
+
     def _begin(self):
-        """Start with what was asked for before the browser had the page."""
+        """Start with what was requested before the browser had the page."""
         self._loaded = True
         if self._wanted is not None:
             pn.state.execute(self._run)
-
-    def forget(self):
-        """Drop what was asked for, also what is being computed."""
-        self._wanted = None
 
     async def _run(self):
         """Answer until nothing is wanted; each request starts one of these, on the event loop, and one at a time works.
@@ -102,28 +92,52 @@ class LatestOnly:
         A request comes in another thread, so it cannot know whether the last one is about to end.
         """
         if self._running:
+            self._replace()
             return
         self._running, done = True, None
         try:
             while (wanted := self._wanted) is not None and wanted is not done:
                 await asyncio.sleep(QUIET_SECONDS)
-                if self._wanted is not wanted:
-                    continue
-                done, answer = await asyncio.get_running_loop().run_in_executor(_threads(), self._compute)
-                if done is not None and self._wanted is done:
-                    on_document(lambda wanted=done, answer=answer: self._show(wanted, answer))
+                if self._wanted is wanted:
+                    done = await self._compute(wanted)
         finally:
             self._running = False
 
-    def _compute(self):
-        """What is wanted when a thread is free, and its answer."""
-        wanted = self._wanted
-        return wanted, None if wanted is None else _answer(*wanted[:2])
+    def _replace(self):
+        """Give a newer request the place of one in the engine's queue: a slider that moves does not go to its end."""
+        wanted, answer = self._wanted, self._answer
+        if wanted is not None and answer is not None and not (answer.running() or answer.done()):
+            self._asked, self._answer = wanted, wanted.ask(replaces=answer)
 
-    def _show(self, wanted, answer):
+    async def _compute(self, wanted):
+        """Have this request answered, or the one that replaces it in the queue, and shown; returns which it was."""
+        self._asked, self._answer = wanted, wanted.ask()
+        while True:
+            answer = self._answer
+            settled = asyncio.wrap_future(answer)
+            await asyncio.wait({settled})
+            if answer is self._answer:
+                break
+        wanted, self._asked, self._answer = self._asked, None, None
+        if not settled.cancelled():
+            value = settled.result()
+            on_document(lambda: self._show(wanted, value))
+        return wanted
+
+    def _show(self, wanted, value):
         if self._wanted is wanted:  # a newer request can come while the document's turn is awaited
-            self._wanted = None  # what it holds, as the bytes of a file, is of no use any more
-            wanted[2](answer)
+            self._wanted = None  # which may hold data, as the bytes of a file
+            wanted.show(value)
+
+
+class _Request:
+    """Work, how its value is shown, and whether it has to be computed in this process."""
+
+    def __init__(self, work, show, here):
+        self.work, self.show, self.here = work, show, here
+
+    def ask(self, *, replaces=None):
+        return compute.engine().answer(self.work, here=self.here, replaces=replaces)
 
 
 def _is_live():
@@ -135,43 +149,13 @@ def _is_live():
     return True
 
 
-def _packed(work):
-    """The work as bytes for a process beside this one, or None if it is to be done, or can only be done, here."""
-    if not in_session():
-        return None
-    try:
-        return pickle.dumps(work)
-    except (pickle.PicklingError, AttributeError, TypeError):  # all three mean that it cannot
-        return None
-
-
-def _answer(work, packed):
-    """Of the work, from the processes beside this one where that is possible."""
-    if packed is None:
-        return work()
-    beside = shared_processes()
-    try:
-        return beside.recall(packed)  # another session may have asked meanwhile
-    except KeyError:
-        pass
-    try:
-        try:
-            answer = beside.run(packed)
-        except WorkerDied:
-            answer = beside.run(packed)
-    except (OSError, ImportError, AttributeError):  # no process can be had, or none that has somebody's own bound
-        return work()
-    beside.remember(packed, answer)
-    return answer
-
-
 class IncrementalResults:
-    """Computes the many pieces of a picture in turns, and has it shown after each.
+    """Computes a picture that consists of many pieces, and shows it whenever some are there.
 
     Parameters
     ----------
     show : callable without arguments; draws what is known
-    queues : int, how many lists of pieces are computed beside each other
+    queues : int, how many lists of pieces are computed at the same time
 
     Attributes
     ----------
@@ -183,7 +167,7 @@ class IncrementalResults:
         self._queues = [LatestOnly() for _ in range(queues)]
 
     def restart(self, known=None):
-        """Compute no more than what is being computed, which is not shown either, and forget all but `known`."""
+        """Start no further computation, do not show the one that runs, and forget all pieces but `known`."""
         self.known = {} if known is None else known
         for queue in self._queues:
             queue.forget()
@@ -203,7 +187,7 @@ class IncrementalResults:
             known.update(pieces)
             count = len(known)
             self._take_turns(queue, piece, pending[len(pieces) :], known)
-            if len(known) == count:  # or else the next came at once, and were shown with these
+            if len(known) == count:  # else the next ones were known already, and have been shown together with these
                 self._show()
 
         queue.request(partial(take_until, piece, pending), show)

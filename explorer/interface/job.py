@@ -1,4 +1,4 @@
-"""A long computation behind two buttons: it runs in a worker process, tells how far it is, and can be cancelled."""
+"""A job behind two buttons: a long computation that reports its progress and can be cancelled."""
 
 import asyncio
 import time
@@ -8,32 +8,34 @@ from html import escape
 import panel as pn
 import panel_material_ui as pmui
 
-from explorer.compute import JobCancelled, shared_pool
+from explorer import compute
+from explorer.compute import JobCancelled, Priority
 from explorer.interface.controls import alert
 from explorer.interface.document import in_session, on_document, session_name
 
 POLL_SECONDS = 0.1
-PATIENCE_SECONDS = 1.0  # before a time is estimated
+PATIENCE_SECONDS = 1.0  # before the remaining time is estimated
 
 
 class JobRunner:
-    """Runs one job at a time for a page; what a cancelled job reports or gives is never shown.
+    """Runs one job at a time for a page; what a cancelled job reports or returns is never shown.
 
     A page arranges `buttons`, `progress` and `status`, calls `run` when its run button is pressed, and `cancel` when a
     parameter moves. The end of the session cancels too.
 
-    Everything but the waiting is done under the document's lock: events of one page come in turn, but on a served page
-    they may come in another thread than the one that waits. So a job starts with parameters that belong together, and
-    is cancelled by whatever moves after that.
+    Everything but the waiting is done under the document's lock: events of one page come one after the other, but on a
+    served page possibly in another thread than the one that waits. So a job starts with parameters that belong
+    together, and any parameter that moves later cancels it.
 
     Parameters
     ----------
     start : callable of one argument, which it may ignore; called by the run button
     label : str, of the run button
-    doing : str, what the page does meanwhile
-    cancelled, failed : str, sentences for the two unhappy ends; the reason follows the second
-    explain : callable of the exception, what is said of it as the reason
+    doing : str, what the page does meanwhile, as "Fitting"
+    cancelled, failed : str, what the page says of a job that was cancelled, or that failed: then the reason follows
+    explain : callable of the exception, the reason in words
     ended : callable without arguments, called last when a job has ended, however that was
+    priority : Priority of the jobs
     engine : Engine or None for the one that all sessions of this process share
 
     Attributes
@@ -53,10 +55,11 @@ class JobRunner:
         failed="The computation failed:",
         explain=str,
         ended=lambda: None,
+        priority=Priority.NORMAL,
         engine=None,
     ):
-        self.doing, self.cancelled, self.failed, self.explain, self.engine = doing, cancelled, failed, explain, engine
-        self.ended = ended
+        self.doing, self.cancelled, self.failed, self.explain, self.ended = doing, cancelled, failed, explain, ended
+        self.priority, self.engine = priority, engine
         self.job = self._wanted = None
         self.run_button = pmui.Button(label=label, variant="contained", on_click=start)
         self.cancel_button = pmui.Button(
@@ -79,7 +82,7 @@ class JobRunner:
         self.status.param.update(severity=severity, object=escape(text, quote=False), visible=bool(text))
 
     def run(self, function, arguments, *, show, follow=lambda messages: None):
-        """Call function(report=..., **arguments) in a worker process; do nothing while a job is running.
+        """Submit function(report=..., **arguments) to the engine; do nothing while a job is running.
 
         Parameters
         ----------
@@ -93,7 +96,7 @@ class JobRunner:
         self._busy(True)
         try:
             self.job = self._wanted = self._submit(function, arguments)
-        except Exception as error:  # of arguments that cannot be sent to another process
+        except Exception as error:  # arguments that cannot be pickled
             self._fail(error)
             return
         pn.state.execute(partial(self._wait, self.job, show, follow))
@@ -111,7 +114,8 @@ class JobRunner:
             on_document(lambda: (end(), self.ended()))
 
     def _submit(self, function, arguments):
-        return (self.engine or shared_pool()).submit(function, session=session_name(), **arguments)
+        engine = self.engine or compute.engine()
+        return engine.submit(function, session=session_name(), priority=self.priority, **arguments)
 
     async def _listen(self, job, follow):
         messages, began, part = [], None, None
@@ -130,7 +134,7 @@ class JobRunner:
             on_document(partial(draw, new))
 
     def _tell(self, job, part, began):
-        """Progress, and what is left by the pace so far."""
+        """Show the progress, and the remaining time by the pace so far."""
         if began is None:
             before = f" {job.ahead} before this one." if job.ahead else ""
             self.say("info", f"Waiting until other computations on this server are done …{before}")

@@ -1,4 +1,4 @@
-"""Jobs for the tests of the pools, and how to wait for them."""
+"""Jobs for the tests of the engines, and how to wait for them."""
 
 import os
 import time
@@ -51,7 +51,7 @@ def first_message(job):
 
 
 def stop(*jobs):
-    """Cancel the jobs, and wait until each has ended and has made room."""
+    """Cancel the jobs, and wait until each has ended."""
     for job in jobs:
         job.cancel()
     for job in jobs:
@@ -62,7 +62,7 @@ def stop(*jobs):
 
 
 def gone(pid):
-    """Whether the process has ended; one that nobody has waited for yet has ended too."""
+    """Whether the process has ended; a zombie counts as ended."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rpartition(")")[2].split()[0] == "Z"

@@ -89,7 +89,7 @@ class Host:
         try:
             for index in range(settings.get("servers", 1)):
                 self.pid(f"server {index} listens")
-            self.pid("the pool runs")
+            self.pid("the engine runs")
         except BaseException:
             self.stop()
             raise

@@ -139,7 +139,7 @@ def test_malformed_messages_end_their_own_connection_at_most(address, page):
         "static/extensions/panel/..%2f..%2fconfig.py",
         "static/extensions/nothing/x.js",
         "components/antigravity/x/css/y",
-        "components/explorer.compute.jobs/Path/css/etc/passwd",
+        "components/explorer.compute.job/Path/css/etc/passwd",
         "components/..%2f..%2f/x/css/y",
         "autoload.js?bokeh-autoload-element=x",
         "metadata",

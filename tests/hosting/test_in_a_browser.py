@@ -1,4 +1,4 @@
-"""The page in Chromium through nginx: under its security policy, on one of two servers, with the pool of both."""
+"""The page in Chromium through nginx: under its security policy, on one of two servers, with one engine for both."""
 
 import os
 import signal
@@ -45,9 +45,9 @@ def test_slider_fit_and_nothing_from_elsewhere(explorer, proxied):
     assert [url for url in explorer.requests if not url.startswith((proxy.address, "data:", "blob:"))] == []
 
 
-def test_a_server_or_the_pool_that_dies_is_replaced(proxied):
+def test_a_server_or_the_engine_that_dies_is_replaced(proxied):
     proxy, host = proxied
-    for name, line in (("server 0", "server 0 listens"), ("pool", "the pool runs")):
+    for name, line in (("server 0", "server 0 listens"), ("engine", "the engine runs")):
         before = host.pid(line)
         os.kill(before, signal.SIGKILL)
         until(lambda name=name: f"{name} ended with exit code -9" in host.log(), "the host has seen it")

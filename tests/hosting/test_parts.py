@@ -9,7 +9,8 @@ import pytest
 from tornado.testing import AsyncHTTPTestCase
 from tornado.web import Application
 
-from explorer.compute import RemotePool, WorkerPool
+from explorer.compute.local import LocalEngine
+from explorer.compute.remote import RemoteEngine
 from explorer.hosting.handlers import Condition, ReadyHandler
 from explorer.hosting.logs import ImpersonalFormatter
 from explorer.hosting.settings import Settings, describe
@@ -43,6 +44,8 @@ def test_settings_are_read_from_the_environment():
         ("SERVERS", "0", "servers must be an integer >= 1"),
         ("SERVERS", "two", "servers must be a number: got servers='two'"),
         ("JOB_SECONDS", "-1", "job_seconds must be a finite number > 0"),
+        ("WORKERS", "-1", "workers must be an integer >= 1"),
+        ("SCHEDULER", "host:8786", "scheduler must be an address like tcp://host:8786: got scheduler='host:8786'"),
         ("SESSION", "3", "EXPLORER_SESSION: no such setting; there are EXPLORER_ORIGIN"),
     ],
 )
@@ -78,7 +81,7 @@ def test_foreign_records_are_reduced_to_their_place():
 
 class TestReadiness(AsyncHTTPTestCase):
     def get_app(self):
-        self.condition = Condition(Settings(), pool=WorkerPool(max_workers=1), max_sessions=1)
+        self.condition = Condition(Settings(), engine=LocalEngine(max_workers=1), max_sessions=1)
         return Application([("/readyz", ReadyHandler)], condition=self.condition)
 
     def test_ready_until_the_server_stops(self):
@@ -87,8 +90,8 @@ class TestReadiness(AsyncHTTPTestCase):
         response = self.fetch("/readyz")
         assert (response.code, b'"stopping": true' in response.body) == (503, True)
 
-    def test_not_ready_without_its_pool(self):
-        self.condition.pool = RemotePool("/nowhere/pool", authkey=b"key")
+    def test_not_ready_without_its_engine(self):
+        self.condition.engine = RemoteEngine("/nowhere/pool", authkey=b"key")
         response = self.fetch("/readyz")
         assert (response.code, b'"pool": false' in response.body) == (503, True)
 

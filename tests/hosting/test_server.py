@@ -1,4 +1,4 @@
-"""One server with a small page in this process: full and free again, idle, under a path, and its graceful end."""
+"""One server with a small page in this process: its limit, idle sessions, its path, and its graceful end."""
 
 import asyncio
 import gc
@@ -10,7 +10,7 @@ import panel as pn
 import pytest
 
 from explorer import app
-from explorer.compute import RemotePool
+from explorer.compute.remote import RemoteEngine
 from explorer.hosting import server as hosting
 from explorer.hosting.settings import Settings
 from explorer.pages.fit.view import FitView
@@ -22,8 +22,8 @@ from tests.pages.test_fit_view import CSV, send
 ORIGIN = "http://explorer.example:8080"
 
 
-class IdlePool(RemotePool):
-    """A pool of another process, as long as nobody asks it."""
+class IdleEngine(RemoteEngine):
+    """An engine of another process that is not asked for anything."""
 
     def __init__(self, *, running=0):
         super().__init__("/nowhere/pool", authkey=b"key")
@@ -39,11 +39,13 @@ def serve(monkeypatch):
     monkeypatch.setattr(app, "build", lambda: pn.pane.Markdown("a small page"))
     patterns, interrupt = list(bokeh.server.urls.per_app_patterns), signal.getsignal(signal.SIGINT)
 
-    def run(act, pool=None, **settings):
+    def run(act, engine=None, **settings):
         async def both():
             port = free_ports(1)
             settings_ = Settings(port=port, servers=1, prefix="/explorer", origin=ORIGIN, **settings)
-            server, condition = hosting.build_server(settings_, index=0, pool=pool or IdlePool(), secret="a secret")
+            server, condition = hosting.build_server(
+                settings_, index=0, engine=engine or IdleEngine(), secret="a secret"
+            )
             server.start()
             try:
                 await act(server, condition, f"http://127.0.0.1:{port}/explorer")
@@ -93,7 +95,7 @@ def test_a_session_outlives_a_short_loss_of_its_connection(serve):
     serve(act)
 
 
-def test_a_page_that_nobody_touches_is_let_go(serve):
+def test_an_idle_session_is_ended(serve):
     async def act(server, condition, address):
         page = await Page.fetch(address)
         socket = await page.connect(origin=ORIGIN)
@@ -103,7 +105,7 @@ def test_a_page_that_nobody_touches_is_let_go(serve):
             handler.last_message -= 7201
         condition.expire()
         assert await close_code(socket) == 4408
-        again = await page.connect(origin=ORIGIN)  # its session is not to be had again
+        again = await page.connect(origin=ORIGIN)  # its session cannot be resumed
         assert (again.greeting, again.close_code) == (None, 4404)
         await server._tornado._cleanup_sessions()
         assert server.get_sessions() == []
@@ -115,7 +117,7 @@ def test_an_upload_is_gone_with_its_session(serve, monkeypatch):
     seen = {}
 
     def build():
-        view = FitView(engine=IdlePool())
+        view = FitView(engine=IdleEngine())
         seen["view"] = weakref.ref(view)
         send(view, CSV)
         return view
@@ -201,7 +203,7 @@ def test_tokens_hold_nothing_but_the_session_and_its_query(serve):
 
 
 def test_a_stop_is_told_and_waits_for_what_runs(serve):
-    pool = IdlePool(running=1)
+    engine = IdleEngine(running=1)
 
     async def act(server, condition, address):
         socket = await (await Page.fetch(address)).connect(origin=ORIGIN)
@@ -217,11 +219,11 @@ def test_a_stop_is_told_and_waits_for_what_runs(serve):
         assert (status, "The explorer is restarting" in text) == (503, True)
         assert (await ask(f"{address}/readyz"))[0] == 503
         assert not ending.done()  # a computation is running
-        pool.running = 0
+        engine.running = 0
         await ending
         assert server._stopped
 
-    serve(act, pool=pool)
+    serve(act, engine=engine)
 
 
 def test_a_stop_does_not_wait_for_ever(serve):
@@ -229,4 +231,4 @@ def test_a_stop_does_not_wait_for_ever(serve):
         await hosting.end_gracefully(server, condition)
         assert server._stopped
 
-    serve(act, pool=IdlePool(running=1), stop_seconds=0.1)
+    serve(act, engine=IdleEngine(running=1), stop_seconds=0.1)

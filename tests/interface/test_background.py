@@ -1,15 +1,19 @@
-"""Work beside the event loop: what was asked for last, in turns, and nothing of parameters that have moved since."""
+"""Work outside the event loop: only the latest request, in turns, and nothing of parameters that have moved since."""
 
 import asyncio
+import multiprocessing
 import os
-import pickle
 import signal
 import threading
 from functools import partial
 
 import numpy as np
+import panel as pn
+import pytest
 
-from explorer.compute import process as beside
+from explorer import compute
+from explorer.compute import interface
+from explorer.compute.local import LocalEngine
 from explorer.interface import background
 from explorer.interface.background import IncrementalResults, LatestOnly, NextTick
 from explorer.pages.bounds.view import BoundsView
@@ -34,7 +38,7 @@ def test_without_an_event_loop_all_pieces_are_there_at_once():
 
 
 def test_pieces_are_shown_after_every_turn(monkeypatch):
-    monkeypatch.setattr(beside, "TURN_SECONDS", 0)  # a piece a turn
+    monkeypatch.setattr(interface, "TURN_SECONDS", 0)  # a piece a turn
     shown = []
     pieces = IncrementalResults(lambda: shown.append(len(pieces.known)), queues=1)
 
@@ -69,16 +73,16 @@ def test_a_piece_of_parameters_that_moved_is_dropped_and_what_still_holds_is_kep
     assert pieces.known == {(5,): 25, (2,): 4}
 
 
-def test_soon_runs_in_the_next_turn_only_what_was_asked_for_last(monkeypatch):
+def test_only_the_last_request_runs_in_the_next_turn(monkeypatch):
     turns, ran = [], []
     monkeypatch.setattr(background, "in_session", lambda: True)
     monkeypatch.setattr(background, "on_document", turns.append)
-    soon = NextTick()
+    next_tick = NextTick()
     for number in (1, 2):
-        soon.request(lambda number=number: ran.append(number))
+        next_tick.request(lambda number=number: ran.append(number))
     assert (ran, len(turns)) == ([], 1)
     turns.pop()()
-    soon.request(lambda: ran.append(3))
+    next_tick.request(lambda: ran.append(3))
     turns.pop()()
     assert ran == [2, 3]
 
@@ -101,8 +105,16 @@ def test_slow_curves_of_other_parameters_are_never_shown():
     run_concurrently(work(), lambda: asyncio.sleep(0), seconds=60)
 
 
-def test_work_that_can_be_pickled_is_done_beside_and_known_the_next_time(monkeypatch):
-    monkeypatch.setattr(background, "_packed", pickle.dumps)  # as on a served page
+@pytest.fixture
+def served(monkeypatch):
+    """As on a served page, whose parts know their session, but on this test's loop."""
+    monkeypatch.setattr(background, "in_session", lambda: True)
+    monkeypatch.setattr(background, "on_document", lambda update: update())
+    monkeypatch.setattr(pn.state, "onload", lambda begin: begin())
+    monkeypatch.setattr(pn.state, "on_session_destroyed", lambda end: None)
+
+
+def test_work_that_can_be_pickled_is_done_in_another_process_and_known_the_next_time(served):
     shown = []
 
     async def work():
@@ -119,9 +131,48 @@ def test_work_that_can_be_pickled_is_done_beside_and_known_the_next_time(monkeyp
     run_concurrently(work(), lambda: asyncio.sleep(0), seconds=60)
 
 
-def test_a_closure_stays_here_and_so_does_everything_where_no_page_is_served(monkeypatch):
-    assert background._packed(os.getpid) is None
-    monkeypatch.setattr(background, "in_session", lambda: True)
-    assert pickle.loads(background._packed(partial(divmod, 7, 2)))() == (3, 1)
-    brought = b"a visitor's file"
-    assert background._packed(lambda: brought) is None
+def test_a_closure_is_computed_in_this_process(served):
+    uploaded, shown = b"data of a user", []
+
+    async def work():
+        LatestOnly().request(lambda: (uploaded, os.getpid()), shown.append)
+        await until(lambda: shown)
+
+    run_concurrently(work(), lambda: asyncio.sleep(0), seconds=60)
+    assert shown == [(uploaded, os.getpid())]
+
+
+def test_where_no_page_is_served_everything_is_computed_in_this_process():
+    shown = []
+
+    async def work():
+        LatestOnly().request(process_name, shown.append)  # could be pickled
+        await until(lambda: shown)
+
+    run_concurrently(work(), lambda: asyncio.sleep(0), seconds=60)
+    assert shown == [multiprocessing.current_process().name]
+
+
+def process_name():
+    return multiprocessing.current_process().name
+
+
+def test_a_request_that_waits_in_the_engine_is_replaced_in_its_place(served, monkeypatch):
+    engine = LocalEngine(answer_processes=1)
+    monkeypatch.setattr(compute, "engine", lambda: engine)
+    may_end, shown = threading.Event(), []
+
+    async def work():
+        blocker = engine.answer(lambda: may_end.wait(30))
+        latest = LatestOnly()
+        latest.request(lambda: "overtaken", shown.append)
+        await until(lambda: latest._answer is not None)
+        other = engine.answer(lambda: shown.append("another session"))
+        latest.request(lambda: "newer", lambda value: shown.append(value))
+        await asyncio.sleep(2 * background.QUIET_SECONDS)
+        may_end.set()
+        await until(lambda: len(shown) == 2)
+        assert blocker.done() and other.done()
+
+    run_concurrently(work(), lambda: asyncio.sleep(0), seconds=60)
+    assert "overtaken" not in shown and "newer" in shown

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from explorer.compute import WorkerPool
+from explorer.compute.local import LocalEngine
 from explorer.interface.job import JobRunner
 from tests.interface.event_loop import job, run_concurrently
 
@@ -30,7 +30,7 @@ class Page:
     """What a page has of a runner, and what it was told."""
 
     def __init__(self, **options):
-        engine = WorkerPool(max_workers=1, max_queued=0)
+        engine = LocalEngine(max_workers=1, max_queued=0)
         self.runner = JobRunner(lambda _: None, cancelled="Stopped.", failed="It failed:", engine=engine, **options)
         self.seen, self.shown = [], []
 
@@ -131,7 +131,7 @@ def test_full_pool_and_errors_are_explained(page):
 
 def test_a_queued_job_says_that_it_waits():
     page = Page()
-    page.runner.engine = WorkerPool(max_workers=1, max_queued=1)
+    page.runner.engine = LocalEngine(max_workers=1, max_queued=1)
     blocker = page.runner.engine.submit(count, upto=1, pause=PATIENCE)
 
     async def free():

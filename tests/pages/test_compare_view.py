@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from explorer.compute import WorkerPool
+from explorer.compute.local import LocalEngine
 from explorer.pages.compare.state import LABELS, CompareState, Results
 from explorer.pages.compare.view import CompareView
 from explorer.study import EPSILONS, run_cells, summarise
@@ -90,7 +90,7 @@ def drive(view, act=lambda: asyncio.sleep(0)):
 
 
 def test_live_trials_are_drawn_and_repeat_the_stored_ones(results):
-    view = CompareView(state(stored=results, methods=["non_private"]), engine=WorkerPool(max_workers=1, max_queued=0))
+    view = CompareView(state(stored=results, methods=["non_private"]), engine=LocalEngine(max_workers=1, max_queued=0))
     drive(view)
     assert view.state.methods == METHODS  # what is run is drawn
     assert (
@@ -115,7 +115,7 @@ def test_live_trials_are_drawn_and_repeat_the_stored_ones(results):
 
 
 def test_cancelled_run_keeps_what_was_done(results):
-    view = CompareView(state(stored=None, trials=20, live_methods=["non_private"]), engine=WorkerPool(max_workers=1))
+    view = CompareView(state(stored=None, trials=20, live_methods=["non_private"]), engine=LocalEngine(max_workers=1))
 
     async def cancel():
         while view.state.live is None:
@@ -129,7 +129,7 @@ def test_cancelled_run_keeps_what_was_done(results):
 
 
 def test_another_dataset_cancels_and_nothing_to_run_is_explained():
-    view = CompareView(state(stored=None, trials=20), engine=WorkerPool(max_workers=1))
+    view = CompareView(state(stored=None, trials=20), engine=LocalEngine(max_workers=1))
 
     async def move():
         while view.runner.job is None:

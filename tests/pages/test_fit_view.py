@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from explorer import uploads
-from explorer.compute import WorkerPool
+from explorer.compute.local import LocalEngine
 from explorer.pages.fit import view as fit
 from explorer.pages.fit.computation import run_fit
 from explorer.pages.fit.state import CERTIFICATE, FitState
@@ -21,7 +21,7 @@ CSV = "\n".join(["a,b,kind", *(f"{i % 13},{i % 7},{'xy'[i % 2]}" for i in range(
 
 @pytest.fixture
 def view():
-    return FitView(FitState(draws=4), engine=WorkerPool(max_workers=1, max_queued=0))
+    return FitView(FitState(draws=4), engine=LocalEngine(max_workers=1, max_queued=0))
 
 
 def slow_fit(*, report, **arguments):

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from explorer.compute import WorkerPool
+from explorer.compute.local import LocalEngine
 from explorer.learning.solvers import SOLVERS
 from explorer.pages.solvers import view as solvers
 from explorer.pages.solvers.computation import LAWS, NAMES, SIZES, predictions, run_growth, run_race
@@ -20,7 +20,7 @@ PATIENCE = 300
 
 @pytest.fixture(scope="module")
 def pool():
-    return WorkerPool(max_workers=1, max_queued=2)
+    return LocalEngine(max_workers=1, max_queued=2)
 
 
 def small(pool, **parameters):

@@ -1,4 +1,4 @@
-"""One pool for two servers: what WorkerPool promises holds across them, and either side may die."""
+"""One engine for two servers: its limits hold across them, and either side may die."""
 
 import multiprocessing
 import os
@@ -7,33 +7,35 @@ import signal
 import pytest
 from work import PATIENCE, fail, first_message, gone, sleep, square, stop, until
 
-from explorer.compute import PoolFull, PoolLost, RemotePool, WorkerDied, WorkerPool, serve_pool
+from explorer.compute import PoolFull, PoolLost, WorkerDied
+from explorer.compute.local import LocalEngine
+from explorer.compute.remote import RemoteEngine, serve_engine
 
 SPAWN = multiprocessing.get_context("spawn")
 KEY = b"a key of the test"
 
 
-def run_pool(address):
-    serve_pool(WorkerPool(max_workers=2, max_queued=2, max_per_session=3), address=address, authkey=KEY)
+def run_engine(address):
+    serve_engine(LocalEngine(max_workers=2, max_queued=2, max_per_session=3), address=address, authkey=KEY)
 
 
 def submit_and_wait(address, connection):
-    """A server process: it submits two jobs for the same session, says who does the first, and waits to be killed."""
-    pool = RemotePool(address, authkey=KEY)
-    jobs = [pool.submit(sleep, session="one") for _ in range(2)]
+    """A server process: it submits two jobs for one session, sends the process id of one, and waits to be killed."""
+    engine = RemoteEngine(address, authkey=KEY)
+    jobs = [engine.submit(sleep, session="one") for _ in range(2)]
     connection.send(first_message(jobs[0]))
     connection.recv()
 
 
-class Broker:
+class EngineProcess:
     def __init__(self, address):
         self.address = address
         self.start()
 
     def start(self):
-        self.process = SPAWN.Process(target=run_pool, args=(self.address,))
+        self.process = SPAWN.Process(target=run_engine, args=(self.address,))
         self.process.start()
-        client = RemotePool(self.address, authkey=KEY)
+        client = RemoteEngine(self.address, authkey=KEY)
         until(client.ready)
 
     def kill(self):
@@ -42,15 +44,15 @@ class Broker:
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    broker = Broker(str(tmp_path_factory.mktemp("pool") / "socket"))
-    yield broker
-    broker.kill()
+def process_of_engine(tmp_path_factory):
+    process_of_engine = EngineProcess(str(tmp_path_factory.mktemp("pool") / "socket"))
+    yield process_of_engine
+    process_of_engine.kill()
 
 
 @pytest.fixture
-def client(broker):
-    return RemotePool(broker.address, authkey=KEY)
+def client(process_of_engine):
+    return RemoteEngine(process_of_engine.address, authkey=KEY)
 
 
 def test_values_messages_and_errors_come_through(client):
@@ -62,14 +64,14 @@ def test_values_messages_and_errors_come_through(client):
     assert client.unfinished() == 0
 
 
-def test_the_bounds_hold_across_servers(broker, client):
-    other = RemotePool(broker.address, authkey=KEY)
+def test_the_limits_hold_across_servers(process_of_engine, client):
+    other = RemoteEngine(process_of_engine.address, authkey=KEY)
     mine = [client.submit(sleep, session="one") for _ in range(3)]
     until(lambda: mine[2].ahead == 0 and mine[1].started)
     with pytest.raises(PoolFull, match="3 computations of this session"):
         client.submit(sleep, session="one").result(PATIENCE)
     theirs = other.submit(square, session="one", x=2)  # another server's session of that name is another session
-    until(lambda: mine[2].ahead == 1)  # and has its turn first
+    until(lambda: mine[2].ahead == 1)  # and starts first
     with pytest.raises(PoolFull, match="the worker pool is full"):
         other.submit(square, x=1).result(PATIENCE)
     pid = first_message(mine[0])
@@ -79,8 +81,8 @@ def test_the_bounds_hold_across_servers(broker, client):
     stop(*mine[1:])
 
 
-def test_a_dead_worker_is_its_own_session_s_error(broker, client):
-    other = RemotePool(broker.address, authkey=KEY).submit(sleep)
+def test_a_dead_worker_fails_its_own_job_alone(process_of_engine, client):
+    other = RemoteEngine(process_of_engine.address, authkey=KEY).submit(sleep)
     first_message(other)
     job = client.submit(sleep)
     os.kill(first_message(job), signal.SIGKILL)
@@ -91,9 +93,9 @@ def test_a_dead_worker_is_its_own_session_s_error(broker, client):
     stop(other)
 
 
-def test_a_server_that_dies_takes_its_jobs_along(broker, client):
+def test_the_jobs_of_a_server_that_dies_are_cancelled(process_of_engine, client):
     here, there = SPAWN.Pipe()
-    server = SPAWN.Process(target=submit_and_wait, args=(broker.address, there))
+    server = SPAWN.Process(target=submit_and_wait, args=(process_of_engine.address, there))
     server.start()
     assert here.poll(PATIENCE)
     pid = here.recv()
@@ -101,34 +103,34 @@ def test_a_server_that_dies_takes_its_jobs_along(broker, client):
     server.join()
     until(lambda: gone(pid))
 
-    def all_the_room_is_there():
+    def all_places_are_free():
         jobs = [client.submit(square, x=x) for x in range(4)]
         try:
             return [job.result(PATIENCE) for job in jobs] == [0, 1, 4, 9]
         except PoolFull:  # the second job ends a moment after the first
             return False
 
-    until(all_the_room_is_there)
+    until(all_places_are_free)
 
 
-def test_a_pool_that_dies_is_an_error_and_its_successor_is_used(broker, client):
+def test_an_engine_that_dies_is_an_error_and_its_successor_is_used(process_of_engine, client):
     job = client.submit(sleep)
     pid = first_message(job)
-    broker.kill()
+    process_of_engine.kill()
     with pytest.raises(PoolLost, match="try again in a moment"):
         job.result(PATIENCE)
-    until(lambda: gone(pid))  # the job's own process does not outlive the pool
+    until(lambda: gone(pid))  # the job's process does not outlive the engine's
     assert not client.ready()
     with pytest.raises(PoolLost):
         client.submit(square, x=5).result(PATIENCE)
-    broker.start()
+    process_of_engine.start()
     assert client.ready()
     assert client.submit(square, x=5).result(PATIENCE) == 25
 
 
-def test_a_stranger_is_refused_and_disturbs_no_one(broker, client):
+def test_a_wrong_key_is_refused_and_others_are_served(process_of_engine, client):
     with pytest.raises(PoolLost):
-        RemotePool(broker.address, authkey=b"a guess").submit(square, x=1).result(PATIENCE)
+        RemoteEngine(process_of_engine.address, authkey=b"a guess").submit(square, x=1).result(PATIENCE)
     assert client.submit(square, x=1).result(PATIENCE) == 1
 
 
