@@ -5,8 +5,8 @@ import unicodedata
 import panel as pn
 import panel_material_ui as pmui
 
+from explorer.compute import engine
 from explorer.interface.address import Address, query_of_session
-from explorer.interface.background import prepare
 from explorer.interface.compatibility import (
     forget_document,
     never_busy,
@@ -98,7 +98,7 @@ class Session:
             silence_closed_connections()
             one_event_at_a_time()
             patch_browser(pn.state.curdoc)
-            prepare()
+            engine().prepare()
             pn.state.on_session_destroyed(forget_document)
         return self._page
 

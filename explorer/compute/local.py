@@ -33,6 +33,7 @@ class LocalEngine(QueuedEngine):
     ) -> None:
         super().__init__(**limits)
         self.max_workers, self.answer_threads = max_workers or os.cpu_count() or 1, answer_processes
+        self._prepared = False
         self._free: queue.SimpleQueue[ComputeProcess | None] = queue.SimpleQueue()  # None: one that is to be started
         for _ in range(answer_processes):
             self._free.put(None)
@@ -41,8 +42,10 @@ class LocalEngine(QueuedEngine):
         return self.max_workers
 
     def prepare(self) -> None:
-        prepare_processes()
-        self._threads.submit(self._compute, pickle.dumps(bool))
+        if not self._prepared:
+            self._prepared = True
+            prepare_processes()
+            self._threads.submit(self._compute, pickle.dumps(bool))
 
     def _run(self, task: Task) -> tuple[Kind, bytes]:
         return run_in_process(
