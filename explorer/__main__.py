@@ -11,7 +11,7 @@ def main(arguments=None):
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 
-    from explorer.compute.interface import SCHEDULER_VARIABLE
+    from explorer.compute.chosen import SCHEDULER_VARIABLE
     from explorer.hosting.settings import Settings, describe
 
     parser = argparse.ArgumentParser(

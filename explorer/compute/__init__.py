@@ -5,7 +5,8 @@
 at all (`explorer.compute.inline`). Importing this package loads none of them, and not `multiprocessing`.
 """
 
-from explorer.compute.interface import Engine, Priority, choose, engine, take_until, use
+from explorer.compute.chosen import choose, engine, use
+from explorer.compute.interface import Engine, Priority, take_until
 from explorer.compute.job import Job, JobCancelled, JobTimedOut, PoolFull, PoolLost, WorkerDied
 
 __all__ = [

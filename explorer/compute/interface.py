@@ -1,6 +1,5 @@
-"""The one interface for work that takes longer than a slider may wait, and the engine that this process uses for it."""
+"""The one interface for work that takes longer than a slider may wait; the engines beside this file implement it."""
 
-import os
 import pickle
 import re
 import threading
@@ -17,7 +16,6 @@ from cachetools import LRUCache
 from explorer.compute.job import Job, WorkerDied
 
 T = TypeVar("T")
-SCHEDULER_VARIABLE = "EXPLORER_SCHEDULER"
 REMEMBERED_BYTES = 64 * 2**20
 TURN_SECONDS = 0.2  # partial results of a long answer are shown at this interval
 
@@ -227,50 +225,8 @@ def take_until(piece: Callable[..., T], pending: Iterable[tuple]) -> dict[tuple,
     return pieces
 
 
-def choose(scheduler: str | None = None, **limits: Any) -> Engine:
-    """The engine of a Dask cluster if there is a scheduler's address, else of local processes, else of no process.
-
-    Parameters
-    ----------
-    scheduler : str such as tcp://host:8786, or None for the environment variable EXPLORER_SCHEDULER, if set
-    **limits : of LocalEngine and ClusterEngine
-    """
-    scheduler = scheduler or os.environ.get(SCHEDULER_VARIABLE)
-    if scheduler:
-        from explorer.compute.cluster import ClusterEngine
-
-        return ClusterEngine(scheduler, **limits)
-    try:
-        from explorer.compute.local import LocalEngine
-    except ImportError:  # Pyodide has no _multiprocessing
-        from explorer.compute.inline import InlineEngine
-
-        return InlineEngine()
-    return LocalEngine(**limits)
-
-
 def scheduler_address(address: str) -> str:
     """A Dask scheduler's address; raises ValueError if it cannot be one."""
     if not re.fullmatch(r"(tcp|tls|ws|wss|ucx)://[^\s/]+:\d+/?", address):
         raise ValueError(f"scheduler must be an address like tcp://host:8786: got scheduler={address!r}")
     return address
-
-
-_engine: Engine | None = None
-_lock = threading.Lock()
-
-
-def engine() -> Engine:
-    """The engine that all sessions of this process share: the one given to `use`, else `choose()` at first use."""
-    global _engine
-    with _lock:
-        if _engine is None:
-            _engine = choose()
-        return _engine
-
-
-def use(chosen: Engine) -> None:
-    """Make `chosen` the engine of this process; to be called at start, before pages are made."""
-    global _engine
-    with _lock:
-        _engine = chosen

@@ -1,8 +1,8 @@
 """Processes of this machine that compute for another process: how they start, what they may disturb, when they end."""
 
 import contextlib
+import importlib
 import multiprocessing
-import multiprocessing.connection  # fails where there are no processes, as in Pyodide
 import os
 import pickle
 import signal
@@ -17,6 +17,8 @@ from explorer.compute.job import JobCancelled, JobTimedOut, Kind, WorkerDied, pi
 
 if TYPE_CHECKING:  # Windows has no ForkServerContext
     from multiprocessing.context import ForkServerContext, SpawnContext
+
+importlib.import_module("_multiprocessing")  # ImportError where there are no processes, as in Pyodide
 
 JOB_NICENESS = 19  # an answer to a slider is computed before a job: moves of a slider are followed by idle time
 POLL_SECONDS = 0.05

@@ -3,7 +3,10 @@
 import os
 import time
 
+import numpy as np
+
 from explorer.compute import JobCancelled
+from explorer.learning import AMPClassifier
 
 PATIENCE = 60  # seconds; generous, since starting a process on a busy machine can take a few
 
@@ -32,6 +35,21 @@ def fail_unreadably(*, report):
 def sleep(*, report):
     report(os.getpid())
     time.sleep(PATIENCE)
+
+
+def count_slowly(*, report, upto):
+    for number in range(upto):
+        report(number)
+        time.sleep(0.05)
+    return upto
+
+
+def fit(*, report):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5))
+    report("data")
+    model = AMPClassifier(epsilon=1.0, delta=1e-5, random_state=0).fit(X, np.where(X[:, 0] > 0, 1, -1))
+    return os.getpid(), model.coef_.ravel().shape, round(model.privacy_.epsilon, 6)
 
 
 def stamp(*, report):
