@@ -19,6 +19,7 @@ from explorer.pages.solvers.state import SolversState
 from explorer.pages.spectrum.computation import compare_learners
 from explorer.pages.spectrum.state import SpectrumState
 from explorer.pages.state import Answer
+from explorer.pages.worst_case.state import WorstCaseState
 
 # Parameters with which a page computes in milliseconds, and what it computes, by the name of the Answer.
 COMPUTED = {
@@ -30,6 +31,7 @@ COMPUTED = {
         {"result": lambda state: run_fit(**state.arguments())},
     ),
     GLMState: ({}, {}),
+    WorstCaseState: ({}, {}),
     SolversState: (
         {"n_records": 64, "dimension": 2, "max_passes": 10, "sag": False, "svrg": False},
         {

@@ -30,7 +30,8 @@ from explorer.pages.solvers.state import SolversState
 from explorer.pages.spectrum.computation import compare_learners
 from explorer.pages.spectrum.state import SpectrumState
 from explorer.pages.state import Code, call, imports
-from explorer.pages.worst_case.state import ATTAINED, NAMES, WORST, WorstCaseState
+from explorer.pages.worst_case.computation import ATTAINED, NAMES, WORST, log_delta_profiles
+from explorer.pages.worst_case.state import WorstCaseState
 from explorer.uploads import read_csv
 
 STATES = [view_type(name).state_type for name in PAGES]
@@ -379,19 +380,26 @@ def test_script_of_the_spectrum_page(parameters):
 def test_script_of_the_worst_case_page(parameters):
     state = WorstCaseState(**parameters)
     scope, printed = run(state.script())
-    curves, summary = state.curves(), state.summary()
-    assert scope["loss"] == state.worst()
-    for name, key, at in (("value", "loss", "theta"), ("shift", "map", "noise"), ("excess", "excess", "noise")):
-        curve = curves[key].set_index("theta" if at == "theta" else "b")[WORST]
-        np.testing.assert_array_equal(scope[name], curve.loc[scope[at]])
-    shown = dict(line.split(": log10 delta = ") for line in printed.splitlines() if "log10 delta" in line)
-    bounds = ("HockeyStickBound", "RefinedBound", "TightBound", "AttainedLowerBound", "GaussianLowerBound")
-    for name, bound in zip(NAMES, bounds, strict=True):
-        if why := summary.loc[name, "refusal"]:
-            assert f"{bound}: {why}" in printed
+    curves, loss = state.curves(), scope["loss"]
+    assert loss == state.worst()
+    assert set(scope["curves"]) == set(curves)
+    for key, table in curves.items():
+        pd.testing.assert_frame_equal(scope["curves"][key], table)
+    np.testing.assert_array_equal(scope["curves"]["loss"][WORST], loss.value(scope["curves"]["loss"]["theta"]))
+    np.testing.assert_array_equal(scope["curves"]["map"][WORST], loss.shift(scope["curves"]["map"]["b"]))
+    pd.testing.assert_frame_equal(scope["pieces"], state.pieces())
+    pd.testing.assert_frame_equal(scope["summary"], state.summary())
+    assert scope["pieces"].to_string(index=False) in printed
+    profiles, refused = log_delta_profiles(state.mechanism, direction=state.direction)
+    for name in NAMES:
+        shown = next(line for line in printed.splitlines() if line.startswith(name)).removeprefix(name)
+        if name in refused:
+            assert refused[name] in shown
         else:
-            assert float(shown[bound]) == pytest.approx(summary.loc[name, "log10_delta"], rel=1e-5)
-    assert float(shown["This loss"]) == pytest.approx(summary.loc[ATTAINED, "log10_delta"], rel=1e-3)
+            expected = float(profiles[name](state.epsilon)) / np.log(10)
+            assert float(shown.split()[0]) == pytest.approx(expected, abs=1e-6)
+    leaked = float(getattr(loss, f"log_delta_{state.direction}")(state.epsilon)) / np.log(10)
+    assert leaked == pytest.approx(scope["summary"].loc[ATTAINED, "log10_delta"], rel=1e-3)
 
 
 @pytest.mark.parametrize(

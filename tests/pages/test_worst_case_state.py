@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.accounting import AttainedLowerBound, GaussianLowerBound, RefinedBound, TightBound
-from explorer.pages.worst_case.state import (
+from explorer.pages.worst_case.computation import (
     ADD,
     ATTAINED,
     DIRECTIONS,
@@ -16,8 +16,8 @@ from explorer.pages.worst_case.state import (
     REFINED,
     TIGHT,
     WORST,
-    WorstCaseState,
 )
+from explorer.pages.worst_case.state import WorstCaseState
 from explorer.pages.worst_case.view import WorstCaseView
 from tests.interface.words import said
 
@@ -45,7 +45,7 @@ def test_the_area_drawn_is_the_delta_of_the_bound(name, direction):
 
 @pytest.mark.parametrize("name", WorstCaseState.presets)
 def test_the_densities_of_the_table_leak_the_delta_of_the_bound(name):
-    """From what a visitor downloads: (p - e^epsilon q)_+ by the trapezoidal rule."""
+    """From the downloaded table: (p - e^epsilon q)_+ by the trapezoidal rule."""
     state = preset(name)
     noise = state.tables()["worst_case_noise"]
     p, q = (np.exp(noise[column]) for column in (f"log density with, {WORST}", "log density without"))
@@ -71,7 +71,7 @@ def test_readouts_are_the_accountants(direction):
         assert (profile(row["epsilon"]) <= np.log(state.delta)) == (name != ATTAINED)
     assert summary.loc[GAUSSIAN, "epsilon"] == GaussianLowerBound(state.mechanism).epsilon(1e-6)
     for column in ("log10_delta", "epsilon"):
-        assert (np.diff(summary[column]) <= 1e-9).all()  # from the loosest proof down to the Gaussian
+        assert (np.diff(summary[column]) <= 1e-9).all()  # from the loosest bound down to the Gaussian
     assert summary.loc[ATTAINED, "log10_ratio"] == 0
 
 

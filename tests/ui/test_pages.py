@@ -17,7 +17,8 @@ from explorer.pages.renyi.state import RenyiState
 from explorer.pages.solvers.state import SolversState, run_race
 from explorer.pages.spectrum.computation import compare_learners
 from explorer.pages.spectrum.state import SpectrumState
-from explorer.pages.worst_case.state import WORST, WorstCaseState
+from explorer.pages.worst_case.computation import WORST
+from explorer.pages.worst_case.state import WorstCaseState
 from explorer.uploads import read_csv
 
 

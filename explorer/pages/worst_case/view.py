@@ -1,4 +1,4 @@
-"""The Worst case page: the loss that leaks most, the noise it moves, where its delta comes from, and what is proved."""
+"""The Worst case page: the loss that leaks most, the shift of the noise, where its delta comes from, and the bounds."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from explorer.interface.controls import alert, choice, log_slider, switch
 from explorer.interface.page import PageView, in_symbols
 from explorer.interface.plotting import add_curve, add_mark, add_tail, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
-from explorer.pages.worst_case.state import (
+from explorer.pages.worst_case.computation import (
     ATTAINED,
     GAUSSIAN,
     HOCKEY_STICK,
@@ -23,38 +23,39 @@ from explorer.pages.worst_case.state import (
     REMOVE,
     TIGHT,
     WORST,
-    WorstCaseState,
+    compute_all,
 )
+from explorer.pages.worst_case.state import WorstCaseState
 from explorer.vocabulary import style
 
 INTRODUCTION = r"""
-**Which record’s loss leaks most, and how much?** A record pushes the noise along its own x only, so one dimension is
-enough: there the noise b makes θ = −b/λ, and with the record the same θ needs the noise T(b). The push T(b) − b is at
-most L, and can change only as fast as the loss bends. Every such push is some record’s loss, so the worst push is the
-truth about privacy: **a loss that bends in the right place leaks more than a straight one**. Of the two densities of
-that noise, with the record and without it, p is the one before the record is removed or added, and q the one after.
+**Which record’s loss leaks most, and how much?** A record shifts the noise along its own x only, so one dimension is
+enough: without the record the noise b gives θ = −b/λ, and with it the same θ needs the noise T(b). The shift
+h(b) = T(b) − b is at most L, and its slope at most β/λ. Every such shift comes from the loss of some record, so the
+worst one is what the mechanism leaks: **a loss that bends in the right place leaks more than a linear one**. Of the
+densities of the noise with and without the record, p is the one before the record is removed or added, q the one after.
 
 $$T(b) = b + h(b), \quad \lvert h \rvert \le L, \quad 0 \le h' \le \tfrac{\beta}{\lambda}, \qquad
 \ell'(\theta) = -h(-\lambda\theta), \qquad
 \delta(\varepsilon) = \max_T \int \left(p - e^\varepsilon q\right)_+ \mathrm{d}b$$
 """
 
-# key of the state's curves: x, the names drawn over it, title and axis labels
+# key of the curves: x, the names drawn over it, title and axis labels
 PLOTS = {
     "loss": ("theta", LOSSES, "The loss that leaks most (shaded: where it bends)", "θ", "loss ℓ(θ)"),
-    "map": ("b", LOSSES, "How far it moves the noise", "noise b", "T(b) − b"),
-    "privacy loss": ("b", LOSSES, "What θ gives away; shaded: beyond ε", "noise b", "log p/q"),
-    "excess": ("b", LOSSES[1:], "Where δ comes from: it is the area", "noise b", "p − e^ε q, if > 0"),
+    "map": ("b", LOSSES, "Shift of the noise by the record", "noise b", "T(b) − b"),
+    "privacy loss": ("b", LOSSES, "Privacy loss at θ = −b/λ (shaded: beyond ε)", "noise b", "log p/q"),
+    "excess": ("b", LOSSES[1:], "Where δ comes from: δ is the area", "noise b", "p − e^ε q, if > 0"),
 }
 DETAILS = {
     HOCKEY_STICK: "the paper’s, for both directions",
-    REFINED: "proved in closed form",
-    TIGHT: "proved: no loss leaks more",
+    REFINED: "in closed form",
+    TIGHT: "no loss leaks more",
     ATTAINED: "what the solid loss leaks",
     GAUSSIAN: "what a linear loss leaks",
 }
 EQUAL = 1e-9  # in log10 delta, what rounding may leave between equals
-BORDER = 110  # pixels for the labels of an axis, so that the plots over b stand exactly above each other
+BORDER = 110  # pixels for the labels of an axis, so that the plots over b are aligned
 COLORS = {ATTAINED: style(WORST).color, GAUSSIAN: style(LINEAR).color}
 
 
@@ -76,7 +77,7 @@ class WorstCaseView(PageView):
         for key in PLOTS:
             self._add_figure(key)
         first, *others = self.figures.values()
-        for name in LOSSES:  # the first plot's legend is every plot's
+        for name in LOSSES:  # the legend of the first plot serves all plots
             line = first.select_one({"name": f"{first.name}: {name}"})
             for plot in others:
                 for other in plot.select({"name": f"{plot.name}: {name}"}):
@@ -111,7 +112,7 @@ class WorstCaseView(PageView):
         self.figures[key], self.sources[key], self.shades[key] = plot, source, shade
 
     def _draw(self, *_):
-        """The linear loss at once; the worst one and the bounds a moment later."""
+        """Draw the linear loss at once, and the worst one and the bounds when they are computed."""
         state = self.state
         self._show(state.curves((NO_RECORD, LINEAR)))
         for source in self.shades.values():
@@ -126,24 +127,24 @@ class WorstCaseView(PageView):
         refusal = state.refusal()
         note = f"{HOCKEY_STICK} does not apply, because {in_symbols(refusal)}. The other bounds need only λ > 0."
         self.notes.param.update(object=note, visible=bool(refusal))
-        self.readouts.show("Looking for the loss that leaks most …", [])
-        work = partial(state.copy().answers, ("curves",), ("bends",), ("summary",), ("pieces",))
+        self.readouts.show("Computing the loss that leaks most …", [])
+        work = partial(compute_all, state.mechanism, delta=state.delta, **state.question())
         self.slow.request(work, lambda found: self._complete(*found))
         for pane in self.panes:
             redraw(pane)
 
     def _complete(self, curves, bends, summary, pieces):
-        """Draw what takes some tens of milliseconds."""
+        """Draw the rest."""
         self._show(curves)
         epsilon, worst = self.state.epsilon, {key: table[WORST].to_numpy() for key, table in curves.items()}
-        feet = {"loss": self.plot.y_range.start, "map": self.figures["map"].y_range.start}
-        tops = {"loss": np.where(bends[::-1], worst["loss"], feet["loss"])}
-        tops["map"] = np.where(bends, worst["map"], feet["map"])
-        feet, tops = {**feet, "privacy loss": epsilon, "excess": 0.0}, {**worst, **tops}
-        tops["privacy loss"] = np.maximum(worst["privacy loss"], epsilon)
+        low = {"loss": self.plot.y_range.start, "map": self.figures["map"].y_range.start}
+        high = {"loss": np.where(bends[::-1], worst["loss"], low["loss"])}
+        high["map"] = np.where(bends, worst["map"], low["map"])
+        low, high = {**low, "privacy loss": epsilon, "excess": 0.0}, {**worst, **high}
+        high["privacy loss"] = np.maximum(worst["privacy loss"], epsilon)
         for key, source in self.shades.items():
             x = PLOTS[key][0]
-            source.data = {x: curves[key][x].to_numpy(), "foot": np.full(len(bends), feet[key]), WORST: tops[key]}
+            source.data = {x: curves[key][x].to_numpy(), "foot": np.full(len(bends), low[key]), WORST: high[key]}
         reach = 1.15 * max(2 * epsilon, curves["privacy loss"].drop(columns="b").abs().max(axis=None))
         self.figures["privacy loss"].y_range.update(start=-reach, end=reach)
         top = 1.15 * float(curves["excess"].drop(columns="b").max(axis=None))
@@ -190,8 +191,8 @@ def _headline(state, summary):
     rest = "no loss leaks more" if gap < EQUAL else f"no loss leaks more than {_times(gap, up=True)} × that"
     return (
         f"When a record is {done}, the loss that leaks most at ε = {state.epsilon:g} has "
-        f"<b>δ = {power_of_ten(log10_delta[ATTAINED], up=False)}</b>, <b>{ratio}\N{NO-BREAK SPACE}×</b> a linear "
-        f"loss; {rest}."
+        f"<b>δ = {power_of_ten(log10_delta[ATTAINED], up=False)}</b>, <b>{ratio}\N{NO-BREAK SPACE}×</b> that of "
+        f"a linear loss; {rest}."
     )
 
 
@@ -199,7 +200,7 @@ def _shape(state, pieces):
     """What the worst loss looks like, a sentence."""
     bent = pieces[pieces["curvature"] > 0]
     if bent.empty:
-        text = "It is linear: here nothing is gained by a bend."
+        text = "It is linear: here no loss that bends leaks more."
     else:
         low, high = f"{bent['from'].iloc[0]:.3g}", f"{bent['to'].iloc[-1]:.3g}"
         slopes = f"its slope goes from {bent['slope from'].iloc[0]:.3g} to {bent['slope to'].iloc[-1]:.3g}"
