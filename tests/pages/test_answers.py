@@ -7,6 +7,7 @@ import pytest
 from explorer.pages.bounds.state import BoundsState
 from explorer.pages.calibrate import computation as calibrate
 from explorer.pages.calibrate.state import CalibrateState
+from explorer.pages.compare.state import CompareState
 from explorer.pages.composition import state as composition
 from explorer.pages.composition.state import CompositionState
 from explorer.pages.fit.computation import run_fit
@@ -23,6 +24,7 @@ from explorer.pages.worst_case.state import WorstCaseState
 
 # Parameters with which a page computes in milliseconds, and what it computes, by the name of the Answer.
 COMPUTED = {
+    CompareState: ({}, {}),  # results are data: a row is of its own cell
     BoundsState: ({}, {}),
     RenyiState: ({}, {}),
     HalfNormalState: ({}, {}),

@@ -1,24 +1,24 @@
-"""The Compare page: the study's numbers, paired trial by trial; live cells join them and repeat those of the table."""
+"""The Compare page: the study's numbers, paired by trial; live cells are added, and repeat those of the table."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from explorer.pages.compare import state as compare
-from explorer.pages.compare.state import (
-    ABOUT,
-    DATASETS,
+from explorer.pages.compare.computation import (
     HONEST,
     LABELS,
     QUESTIONS,
     RANGE,
-    CompareState,
     Results,
     part_done,
+    planned_cells,
     run_live,
 )
+from explorer.pages.compare.state import ABOUT, DATASETS, CompareState
 from explorer.study import EPSILONS, LEARNING_RATES, METHODS, gain, grid, load_published, per_trial, summarise
 from explorer.study.results import COLUMNS, SHIPPED
+from tests.pages.test_answers import another
 
 
 def made_up(dataset="synthetic_l", *, trials=6, seed=0):
@@ -76,7 +76,7 @@ def test_answers_are_paired_gains(state, question, epsilon):
     state.epsilon = epsilon
     method, over = QUESTIONS[question]
     expected = gain(state.stored.frame, method, over=over).set_index("epsilon").loc[epsilon]
-    answer = state.answers()[question]
+    answer = state.differences()[question]
     assert answer.mean == pytest.approx(expected["gain"])
     assert answer.standard_error == pytest.approx(expected["margin"] / 1.96)
     assert answer.clear == (abs(expected["gain"]) > 2 * expected["margin"] / 1.96)
@@ -100,16 +100,16 @@ def test_within_two_standard_errors_nothing_is_clear():
     paired = same.loc[same["method"] == "amp_rdp", "accuracy"].to_numpy()
     same.loc[rows, "accuracy"] = paired + shift
     state = CompareState(stored=Results(same), epsilon=0.1)
-    answer = state.answers()["Tight over the paper's accounting"]
+    answer = state.differences()["Tight over the paper's accounting"]
     assert not answer.clear
     assert answer.standard_error == pytest.approx(0.01 * np.sqrt(6 / 5) / np.sqrt(6))
     same.loc[rows, "accuracy"] = paired + shift + 0.02
-    assert CompareState(stored=Results(same), epsilon=0.1).answers()["Tight over the paper's accounting"].clear
+    assert CompareState(stored=Results(same), epsilon=0.1).differences()["Tight over the paper's accounting"].clear
 
 
 def test_one_trial_has_no_error_and_no_clear_difference():
     state = CompareState(stored=Results(made_up(trials=1)), epsilon=0.1)
-    answer = state.answers()["Tight over the paper's accounting"]
+    answer = state.differences()["Tight over the paper's accounting"]
     assert np.isfinite(answer.mean)
     assert np.isnan(answer.standard_error)
     assert not answer.clear
@@ -120,11 +120,11 @@ def test_without_any_table_the_papers_values_stay(dataset):
     state = CompareState(stored=None, dataset=dataset)
     assert set(state.means()["source"]) <= {"paper"}
     assert (state.source(), state.best(), state.remarks()) == ("", None, [])
-    assert all(np.isnan(answer.mean) for answer in state.answers().values())
+    assert all(np.isnan(answer.mean) for answer in state.differences().values())
     assert tuple(state.tables()) == state.table_names
 
 
-def test_what_is_far_from_the_paper_is_said_in_words():
+def test_differences_from_the_paper_are_remarked_on():
     papers = load_published().set_index(["dataset", "method", "epsilon"])["accuracy"]
     table = made_up()
     keys = table[["dataset", "method", "epsilon"]].itertuples(index=False, name=None)
@@ -137,7 +137,7 @@ def test_what_is_far_from_the_paper_is_said_in_words():
     table.loc[(table["method"] == "amp_rdp") & (table["epsilon"] == 1), "accuracy"] = 0.964
     first, second = CompareState(stored=Results(table)).remarks()
     assert first == (
-        "DP-SGD, dishonest at ε = 0.1: 90.72 % here, 93.85 % in the paper (−3.1 points; no reason is known)."
+        "DP-SGD, dishonest at ε = 0.1: 90.72 % here, 93.85 % in the paper (−3.1 points; the cause is unknown)."
     )
     assert second.startswith("Algorithm 1, Rényi at ε = 1: 96.40 % here, 94.50 % in the paper (+1.9 points; ")
 
@@ -155,6 +155,15 @@ def test_plan_of_a_live_run():
     assert state.cells() == []
     state.param.update(dataset="synthetic_l", live_methods=[])
     assert state.cells() == []
+
+
+def test_cells_are_of_the_trials_asked_for():
+    trials = {("non_private", None): [4, 2], ("dp_sgd_dishonest", 0.5): [2], ("non_private", 0.5): [2]}
+    cells = planned_cells(dataset="breast_cancer", trials=trials)
+    assert [(cell.method, cell.trial) for cell in cells[::10]] == [("non_private", 2), ("dp_sgd_dishonest", 2)]
+    assert (len(cells), cells[-1].trial, cells[0].epsilon) == (2 + len(LEARNING_RATES), 4, np.inf)
+    whole = grid(dataset=("breast_cancer",), method=("non_private", "dp_sgd_dishonest"), epsilon=(0.5,), trials=5)
+    assert {cell.seed for cell in cells} <= {cell.seed for cell in whole}
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +209,20 @@ def test_live_cells_join_and_repeat(live_run):
     assert other.repeated() == (len(result), len(result))
 
 
+@pytest.mark.parametrize("name", CompareState.shared())
+def test_live_rows_are_those_of_their_cells_whatever_moves(live_run, name):
+    _, result, _ = live_run
+    state = CompareState(stored=None, dataset="breast_cancer", epsilon=2.0)
+    state.add_live([result])
+    setattr(state, name, another(state, name))
+    expected = per_trial(result).groupby(["dataset", "method", "epsilon"])["accuracy"].mean()
+    expected = expected[expected.index.get_level_values("dataset") == state.dataset].droplevel("dataset")
+    found = state.means().query("source == 'live'").set_index(["method", "epsilon"])["accuracy"].sort_index()
+    pd.testing.assert_series_equal(found, expected.sort_index(), check_index_type=False)
+    trials = state.tables()["compare_trials"]
+    assert set(trials["dataset"]) <= {state.dataset} and set(trials["method"]) <= set(state.methods)
+
+
 def test_a_dataset_without_stored_results_is_read_from_live_ones(live_run):
     _, result, _ = live_run
     state = CompareState(stored=Results(made_up()), dataset="breast_cancer", epsilon=2.0)
@@ -226,4 +249,4 @@ def test_the_shipped_table_answers_everything(dataset):
     for epsilon in EPSILONS:
         state.epsilon = epsilon
         assert state.best()[0] in HONEST
-        assert all(np.isfinite(answer.standard_error) for answer in state.answers().values())
+        assert all(np.isfinite(answer.standard_error) for answer in state.differences().values())

@@ -1,4 +1,4 @@
-"""The Compare page: stored curves, the paper's marks, live trials as they come, and what it says without a table."""
+"""The Compare page's view: stored curves, the paper's values, live trials as they are reported, no table at all."""
 
 import asyncio
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from explorer.compute.local import LocalEngine
-from explorer.pages.compare.state import LABELS, CompareState, Results
+from explorer.pages.compare.computation import LABELS, Results
+from explorer.pages.compare.state import CompareState
 from explorer.pages.compare.view import CompareView
 from explorer.study import EPSILONS, run_cells, summarise
 from tests.interface.event_loop import job, run_concurrently
@@ -73,7 +74,7 @@ def test_without_a_table_it_says_so_and_draws_the_papers_values():
     assert sorted(view.paper.data["accuracy"][1:])[:2] == pytest.approx([77.34, 90.05])
     assert "No results on Synthetic-L at ε = 0.5 yet" in said(view.readouts)
     view.state.dataset = "adult"
-    assert "is not run here" in view.plan.object
+    assert "cannot be run live" in view.plan.object
     view.state.dataset = "gisette"
     assert points(view.paper) == 0
 
@@ -92,11 +93,8 @@ def drive(view, act=lambda: asyncio.sleep(0)):
 def test_live_trials_are_drawn_and_repeat_the_stored_ones(results):
     view = CompareView(state(stored=results, methods=["non_private"]), engine=LocalEngine(max_workers=1, max_queued=0))
     drive(view)
-    assert view.state.methods == METHODS  # what is run is drawn
-    assert (
-        view.runner.status.object
-        == "Done. 6 live fits are in the stored table too, and gave exactly the same accuracy."
-    )
+    assert view.state.methods == METHODS  # methods that are run are shown
+    assert view.runner.status.object == "Done. The stored table has 6 of the live fits, with exactly the same accuracy."
     table = summarise(results.frame).set_index(["method", "epsilon"])["accuracy"]
     drawn = dict(zip(view.live.data["text"][1:], view.live.data["accuracy"][1:], strict=True))
     assert len(drawn) == 3
@@ -108,9 +106,10 @@ def test_live_trials_are_drawn_and_repeat_the_stored_ones(results):
     assert points(view.live) == 1
     view.state.dataset = "synthetic_l"
     assert points(view.live) == 0
+    assert not view.runner.status.visible
     assert "Live:" not in said(view.readouts)
     view.state.dataset = "breast_cancer"
-    view.forget_live()
+    view.clear_live()
     assert points(view.live) == 0
 
 
@@ -123,7 +122,7 @@ def test_cancelled_run_keeps_what_was_done(results):
         view.runner.cancel()
 
     drive(view, cancel)
-    assert view.runner.status.object == "Cancelled. The trials that are drawn stay."
+    assert view.runner.status.object == "Cancelled. Trials that were drawn are kept."
     assert 1 <= len(view.state.live.frame) < 20
     assert "(live trials)" not in said(view.readouts)  # nothing private was run
 

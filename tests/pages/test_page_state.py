@@ -15,7 +15,8 @@ from explorer.learning.densities import log_density
 from explorer.pages import PAGES, view_type
 from explorer.pages.bounds.state import BoundsState
 from explorer.pages.calibrate.state import CalibrateState
-from explorer.pages.compare.state import QUESTIONS, CompareState, Results, run_live
+from explorer.pages.compare.computation import Results, run_live
+from explorer.pages.compare.state import CompareState
 from explorer.pages.composition import state as composition
 from explorer.pages.composition.state import CompositionState
 from explorer.pages.fit.computation import loss_curves, run_fit
@@ -241,28 +242,29 @@ def test_script_of_the_compare_page(monkeypatch):
     state.add_live([run_live(cells=state.cells())])
     state.methods = methods[:-1]
     for stored in (None, Results(state.live.frame)):
-        if stored is not None:
-            monkeypatch.setattr("explorer.study.load_results", lambda frame=stored.frame: frame)
+        monkeypatch.setattr("explorer.pages.compare.computation.shipped_results", lambda stored=stored: stored)
         other = CompareState(**{**state.param.values(), "stored": stored, "name": "other"})
         scope, printed = run(other.script())
-        table = other.shown()
-        assert set(scope["means"]) == {"paper", "live", *(["stored"] if stored else [])}
-        for source, means in scope["means"].items():
-            mine = table[table["source"] == source].set_index(["method", "epsilon"])["accuracy"].sort_index()
-            assert mine.to_dict() == means.set_index(["method", "epsilon"])["accuracy"].to_dict()
-        answers = {pair: other.answers()[question] for question, pair in QUESTIONS.items()}
-        answers = {pair: answer for pair, answer in answers.items() if np.isfinite(answer.mean)}
-        assert list(answers) == list(scope["differences"]) == [("amp_tight_noise", "amp_rdp")]
-        for pair, (mean, error) in scope["differences"].items():
-            assert mean == pytest.approx(answers[pair].mean)
-            assert error == pytest.approx(answers[pair].standard_error)
-            assert f"at epsilon = 2.0: {mean:+.5f} +- {error:.5f}" in printed
+        assert set(scope["means"]["source"]) == {"live", *(["stored"] if stored else [])}
+        pd.testing.assert_frame_equal(scope["means"], other.shown(), rtol=0, atol=0)
+        gaps = other.differences()
+        assert list(scope["gaps"]) == list(gaps)
+        assert [title for title, gap in gaps.items() if np.isfinite(gap.mean)] == ["Tight over the paper's, same λ"]
+        for title, gap in gaps.items():
+            found = scope["gaps"][title]
+            assert (found.mean, found.standard_error) == pytest.approx((gap.mean, gap.standard_error), nan_ok=True)
+            assert f"{title}: {gap.mean:+.5f} +- {gap.standard_error:.5f}" in printed
+        for source, means in other.shown().groupby("source"):
+            assert f"{source}: mean test accuracy by epsilon" in printed
+            assert all(name in printed for name in means["method"])
 
 
 def test_script_of_the_compare_page_without_results():
-    scope, _ = run(CompareState(stored=None).script())
-    assert list(scope["means"]) == ["paper"]
-    assert len(scope["means"]["paper"]) == 9
+    state = CompareState(stored=None)
+    scope, _ = run(state.script())
+    assert set(scope["means"]["source"]) == {"paper"}
+    pd.testing.assert_frame_equal(scope["means"], state.shown())
+    assert len(scope["means"]) == 9
 
 
 @pytest.mark.parametrize(

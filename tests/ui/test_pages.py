@@ -5,7 +5,8 @@ import pytest
 
 from explorer.interface.readouts import rounded
 from explorer.pages.calibrate.state import CalibrateState
-from explorer.pages.compare.state import CompareState, run_live
+from explorer.pages.compare.computation import run_live
+from explorer.pages.compare.state import CompareState
 from explorer.pages.composition.state import CompositionState
 from explorer.pages.fit.computation import run_fit
 from explorer.pages.fit.state import FitState
@@ -99,7 +100,7 @@ def test_compare_reads_at_another_epsilon_and_runs_live(explorer):
     explorer.slider("ε").focus()
     page.keyboard.press("ArrowRight")
     explorer.until(lambda: "epsilon=1.0" in page.url)
-    page.get_by_role("button", name="Run it live").click()
+    page.get_by_role("button", name="Run live").click()
     page.get_by_text("At ε = 1 on Breast cancer (live trials) the best honest method is").wait_for()
     methods = ["amp_rdp", "output_perturbation"]
     state = CompareState(dataset="breast_cancer", epsilon=1.0, live_methods=methods, trials=2)

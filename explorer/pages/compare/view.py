@@ -1,4 +1,4 @@
-"""The Compare page: accuracy against epsilon, stored, the paper's, and run live in a worker process."""
+"""The Compare page: accuracy against epsilon, of stored trials, of the paper, and of trials run live."""
 
 import time
 
@@ -12,27 +12,28 @@ from explorer.interface.legend import name_only
 from explorer.interface.page import PageView
 from explorer.interface.plotting import MARK, add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, percent
-from explorer.pages.compare.state import ABOUT, LABELS, QUESTIONS, CompareState, part_done, run_live, signed
+from explorer.pages.compare.computation import LABELS, QUESTIONS, part_done, run_live
+from explorer.pages.compare.state import ABOUT, CompareState, signed
 from explorer.study import EPSILONS, METHODS
 from explorer.vocabulary import DATASETS, style
 
 INTRODUCTION = r"""
-**What does privacy cost in accuracy?** Each curve is a way to learn with the promise (ε, δ); further left is more
-private, higher is better. Algorithm 1 chooses nothing on the data. DP-SGD needs a learning rate: **dishonest** tuning
-takes the best of ten fits and pays for one, **honest** tuning pays for all that it tried. (Both see test records when
-they choose, as in the paper, which flatters DP-SGD.)
+**What does privacy cost in accuracy?** Each curve is a method that trains with an (ε, δ) guarantee; further left is
+more private, higher is more accurate. Algorithm 1 has no parameter to tune on the data. DP-SGD needs a learning rate:
+**dishonest** tuning takes the best of ten fits and accounts for one, **honest** tuning accounts for all fits that it
+tried. (Both select by accuracy on the test records, as in the paper, which favours DP-SGD.)
 
 $$\text{accuracy}(\varepsilon) = \frac{1}{n}\sum_{t=1}^{n}
 \Pr_{(x, y) \in \text{test}_t}\bigl[\operatorname{sign}(\theta_t^{\top} x) = y\bigr],
 \qquad \theta_t \text{ learned with } (\varepsilon, \delta = 10^{-5})$$
 """
 
-PAPER, LIVE = "the paper's table", "live, here"
+PAPER, LIVE = "the paper's values", "live trials"
 POINT = ("epsilon", "accuracy", "low", "high", "color", "text")
-RIGHT = 0.05  # epsilons from here on have the legend below them
-ROWS = 15  # of a legend in two columns, as high as the plot
-REDRAW_SECONDS = 1.0  # trials can come far faster than a page should be drawn anew
-MANY = 3  # methods that a sentence names one by one
+RIGHT = 0.05  # the legend lies below the curves from this epsilon on
+ROWS = 15  # rows of a legend in two columns that would fill the height of the plot
+REDRAW_SECONDS = 1.0  # between redraws: trials can be reported far faster
+MANY = 3  # methods that a sentence names individually
 ELSEWHERE = "python -m explorer.study --dataset {0} --output {0}.csv"
 
 
@@ -46,7 +47,7 @@ class CompareView(PageView):
     """
 
     state_type = CompareState
-    question = "What does privacy cost in accuracy? Algorithm 1 beside DP-SGD, tuned honestly and not."
+    question = "What does privacy cost in accuracy? Algorithm 1 and DP-SGD, tuned honestly and dishonestly."
     introduction = INTRODUCTION
 
     def __init__(self, state=None, *, engine=None, **params):
@@ -76,21 +77,21 @@ class CompareView(PageView):
         self.plan = pmui.Typography(variant="body2", sizing_mode="stretch_width")
         self.runner = JobRunner(
             self.run,
-            label="Run it live",
+            label="Run live",
             doing="Fitting",
-            cancelled="Cancelled. The trials that are drawn stay.",
-            failed="The run ended early:",
+            cancelled="Cancelled. Trials that were drawn are kept.",
+            failed="The run failed:",
             engine=engine,
         )
         self.state.param.watch(self._draw, ["dataset", "methods", "band", "live"])
         self.state.param.watch(self._read, ["epsilon"])
-        self.state.param.watch(self._tell_plan, ["dataset", "epsilon", *_LIVE_PARAMETERS])
-        self.state.param.watch(lambda _: self.runner.cancel(), ["dataset"])
+        self.state.param.watch(self._show_plan, ["dataset", "epsilon", *_LIVE_PARAMETERS])
+        self.state.param.watch(self._cancel, ["dataset"])
         self._draw()
-        self._tell_plan()
+        self._show_plan()
 
     def _add_method(self, plot, method):
-        """The line of a method with its band and points; hiding the line hides all."""
+        """A method's line with its band and points; hiding the line hides all three."""
         label = LABELS[method]
         color, (low, high, text) = style(label).color, _further(label)
         line = add_curve(plot, self.source, "epsilon", label, [("", f"@{{{text}}}")])
@@ -110,11 +111,11 @@ class CompareView(PageView):
             options = {"size": 7, "color": color, "legend_label": label}
             drawn.append(plot.scatter("epsilon", label, source=self.source, **options))
         for other in drawn[1:]:
-            line.js_link("visible", other, "visible")  # also when the legend hides it
+            line.js_link("visible", other, "visible")  # also when the line is hidden by the legend
         return drawn
 
     def _add_points(self, plot):
-        """The paper's values as open marks, live means as filled ones with their errors, in the methods' colours."""
+        """The paper's values as open squares, live means as stars with error bars, in the methods' colours."""
         paper = plot.scatter(
             "epsilon",
             "accuracy",
@@ -141,7 +142,7 @@ class CompareView(PageView):
         plot.add_tools(HoverTool(renderers=[paper, live], tooltips=[("", "@text")], visible=False))
 
     def run(self, _=None):
-        """Fit what is planned in a worker process, drawing trials when they are done, and their methods in any case."""
+        """Run the planned cells in a worker process, drawing trials as they are reported; their methods are shown."""
         cells = self.state.cells()
         if not cells:
             self.runner.say("warning", _why_not(self.state))
@@ -168,11 +169,15 @@ class CompareView(PageView):
             return
         self.runner.say("success", _repeated(self.state))
 
-    def forget_live(self, _=None):
-        """Drop all that live runs gave."""
+    def clear_live(self, _=None):
+        """Remove all live results."""
+        self._cancel()
+        self.state.live = None
+
+    def _cancel(self, *_):
+        """Stop a running job and remove the message of the last one."""
         self.runner.cancel()
         self.runner.say("info", "")
-        self.state.live = None
 
     def _draw(self, *_):
         state, table = self.state, self.state.shown()
@@ -194,19 +199,19 @@ class CompareView(PageView):
         self._read()
 
     def _read(self, *_):
-        """The readouts at the chosen epsilon, and its mark."""
+        """Show the readouts at the chosen epsilon, and mark it."""
         self.mark.location = self.state.epsilon
         best = self.state.best()
         self.readouts.show(_headline(self.state, best), _cards(self.state, best))
         redraw(self.pane)
 
-    def _tell_plan(self, *_):
+    def _show_plan(self, *_):
         cells = self.state.cells()
-        self.plan.object = _spoken_plan(self.state, cells) if cells else _why_not(self.state)
+        self.plan.object = _plan(self.state, cells) if cells else _why_not(self.state)
 
     def __panel__(self):
         state = self.state
-        forget = pmui.Button(label="Clear live", variant="text", on_click=self.forget_live)
+        clear = pmui.Button(label="Clear live", variant="text", on_click=self.clear_live)
         controls = pmui.Column(
             choice(state, "dataset"),
             self.about,
@@ -215,13 +220,13 @@ class CompareView(PageView):
             choice(state, "band"),
             step_slider(state, "epsilon"),
             pmui.Divider(sizing_mode="stretch_width"),
-            pmui.Typography("Fit some of it now", variant="subtitle1"),
+            pmui.Typography("Run some of it now", variant="subtitle1"),
             choices(state, "live_methods"),
             switch(state, "all_epsilons"),
             labelled_field(state, "trials"),
             labelled_field(state, "first_trial"),
             self.plan,
-            pmui.Row(self.runner.buttons, forget),
+            pmui.Row(self.runner.buttons, clear),
             self.runner.progress,
             self.runner.status,
             sizing_mode="stretch_width",
@@ -241,47 +246,45 @@ def _curves(table):
     columns = {"epsilon": np.array(EPSILONS)}
     for method, label in LABELS.items():
         rows = table[table["method"] == method].drop_duplicates("epsilon").set_index("epsilon")
-        at = (
-            list(EPSILONS) if np.inf not in rows.index else [np.inf] * len(EPSILONS)
-        )  # not private: as good at every one
-        rows = rows.reindex(at)
+        not_private = np.inf in rows.index  # the same accuracy at every epsilon
+        rows = rows.reindex([np.inf] * len(EPSILONS) if not_private else list(EPSILONS))
         low, high, text = _further(label)
         columns[label] = 100 * rows["accuracy"].to_numpy(float)
         columns[low], columns[high] = (100 * rows[end].to_numpy(float) for end in ("low", "high"))
-        columns[text] = [_spoken(row) for row in rows.itertuples()]
+        columns[text] = [_tooltip(row) for row in rows.itertuples()]
     return columns
 
 
 def _points(table):
-    """Columns of single points in percent; what is not private stands at the right.
+    """Columns of single points in percent; those that are not private are drawn at the largest epsilon.
 
-    The first one is blank, for the legend: it shows the first one's colour, and where that came after the plot was
-    drawn without any, Bokeh (3.9) throws.
+    The first point is NaN, so that the source is never empty: Bokeh (3.9) takes the legend's colour from the first
+    point, and raises an error if there was none when the plot was first drawn.
     """
     epsilon = table["epsilon"].replace(np.inf, EPSILONS[-1])
     columns = {name: 100 * table[name].to_numpy(float) for name in ("accuracy", "low", "high")}
     columns = {name: np.insert(values, 0, np.nan) for name, values in {"epsilon": epsilon, **columns}.items()}
     color = [MARK, *(style(label).color for label in table["label"])]
-    text = ["", *(f"{row.label}: {_spoken(row)}" for row in table.itertuples())]
+    text = ["", *(f"{row.label}: {_tooltip(row)}" for row in table.itertuples())]
     return {**columns, "color": color, "text": text}
 
 
-def _spoken(row):
-    """What a hover says of a mean."""
+def _tooltip(row):
+    """The tooltip of a mean."""
     if not np.isfinite(row.accuracy):
         return ""
     return f"{percent(row.accuracy)}, {_trials(row) if np.isfinite(row.trials) else 'in the paper'}"
 
 
 def _trials(row):
-    """How many trials a mean is of, and its standard error."""
+    """The number of trials of a mean, and its standard error."""
     if row.trials == 1:
         return "one trial"
     return f"mean of {row.trials:.0f} trials, ± {100 * row.standard_error:.2f} standard error"
 
 
 def _range(table, entries):
-    """Ends of the upright axis: all that is shown, and room for the legend below its right part."""
+    """Ends of the y-axis: everything shown, and space for the legend at the bottom right."""
     ends = 100 * table[["accuracy", "low", "high"]].to_numpy(float)
     if not np.isfinite(ends).any():
         return {"start": 40, "end": 100}
@@ -292,7 +295,7 @@ def _range(table, entries):
 
 
 def _error(difference):
-    """What a difference is worth, in words."""
+    """The standard error of a difference in words, and whether the difference is clear."""
     if not np.isfinite(difference.standard_error):
         return "in one trial, which has no standard error"
     verdict = "clear" if difference.clear else "no clear difference"
@@ -300,17 +303,17 @@ def _error(difference):
 
 
 def _notes(state):
-    """What must be said beside the plot, a list of Markdown paragraphs."""
+    """Notes on the data of the plot, a list of Markdown paragraphs."""
     notes = []
     if state.stored is None:
         notes.append(
-            "**This package has no stored results yet**: `make study` computes them. What is drawn is the paper's."
+            "**This package has no stored results yet**: `make study` computes them. The plot shows the paper's values."
         )
     elif state.source() != "stored":
         command = ELSEWHERE.format(state.dataset)
-        notes.append(f"The stored table has no results on {DATASETS[state.dataset]}; `{command}` computes some.")
+        notes.append(f"The stored table has no results on {DATASETS[state.dataset]}; `{command}` computes them.")
     if remarks := state.remarks():
-        notes.append("**Not as in the paper**, more than a point away: " + " ".join(remarks))
+        notes.append("**Different from the paper** by more than a percentage point: " + " ".join(remarks))
     return notes
 
 
@@ -318,34 +321,34 @@ def _why_not(state):
     if not state.live_methods:
         return "Choose a method to run."
     command = ELSEWHERE.format(state.dataset)
-    return f"{DATASETS[state.dataset]} is not run here, since a fit takes minutes: `{command}` does."
+    return f"{DATASETS[state.dataset]} cannot be run live, since a fit can take minutes. Run `{command}`."
 
 
-def _spoken_plan(state, cells):
+def _plan(state, cells):
     trials = {(cell.method, cell.epsilon, cell.trial) for cell in cells}
     more = f", {len(cells)} fits" if len(cells) > len(trials) else ""
-    return f"{len(trials)} trials on {DATASETS[state.dataset]}{more}, in a process of its own."
+    return f"{len(trials)} trials on {DATASETS[state.dataset]}{more}, in a worker process."
 
 
 def _repeated(state):
     both, other = state.repeated()
     if not both:
-        return "Done. None of the live trials is in the stored table."
+        return "Done. The stored table has none of the live trials."
     if not other:
-        return f"Done. {both} live fits are in the stored table too, and gave exactly the same accuracy."
-    return f"Done. {both} live fits are in the stored table too; {other} of them gave another accuracy."
+        return f"Done. The stored table has {both} of the live fits, with exactly the same accuracy."
+    return f"Done. The stored table has {both} of the live fits, {other} of them with another accuracy."
 
 
 def _headline(state, best):
     if best is None:
-        return f"No results on {DATASETS[state.dataset]} at ε = {state.epsilon:g} yet. <b>Run it live</b>, at the left."
+        return f"No results on {DATASETS[state.dataset]} at ε = {state.epsilon:g} yet. Press <b>Run live</b>."
     method, accuracy, beaten = best
     where = "stored trials" if state.source() == "stored" else "live trials"
     text = f"At ε = {state.epsilon:g} on {DATASETS[state.dataset]} ({where}) the best honest method is "
     text += f"<b>{LABELS[method]}: {percent(accuracy)}</b>"
     close = [LABELS[name] for name, gap in beaten.items() if not gap.clear]
     if not close:
-        return f"{text}, clearly above all others." if beaten else f"{text}."
+        return f"{text}, clearly above all other honest methods." if beaten else f"{text}."
     few = "; ".join(close) if len(close) <= MANY else f"{len(close)} of the {len(beaten)} others"
     return f"{text}; no clear difference from {few}."
 
@@ -353,16 +356,16 @@ def _headline(state, best):
 def _cards(state, best):
     if best is not None:
         yield from _leaders(state, *best)
-    for question, answer in state.answers().items():
-        if np.isfinite(answer.mean):
-            method, over = QUESTIONS[question]
-            detail = f"points {_error(answer)} ({LABELS[method]} over {LABELS[over]})"
-            yield Card(question, signed(100 * answer.mean, 2), detail, style(LABELS[method]).color)
+    for title, gap in state.differences().items():
+        if np.isfinite(gap.mean):
+            method, over = QUESTIONS[title]
+            detail = f"points {_error(gap)} ({LABELS[method]} over {LABELS[over]})"
+            yield Card(title, signed(100 * gap.mean, 2), detail, style(LABELS[method]).color)
     yield from _live_cards(state)
 
 
 def _leaders(state, method, accuracy, beaten):
-    """The best honest method with its runner-up, and what no privacy would give."""
+    """The best honest method and the second, and the accuracy without privacy."""
     detail = LABELS[method]
     if beaten:
         second, gap = next(iter(beaten.items()))
@@ -372,11 +375,13 @@ def _leaders(state, method, accuracy, beaten):
     if len(free):
         cost = 100 * (free.iloc[0] - accuracy)
         label = LABELS["non_private"]
-        yield Card(label, percent(free.iloc[0]), f"{cost:.2f} points above the best honest method", style(label).color)
+        yield Card(
+            label, percent(free.iloc[0]), f"{signed(cost, 2)} points over the best honest method", style(label).color
+        )
 
 
 def _live_cards(state):
-    """The live means at epsilon beside the stored ones."""
+    """The live means at epsilon, with the stored ones."""
     if state.live is None:
         return
     table = state.means()
