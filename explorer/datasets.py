@@ -210,8 +210,7 @@ def gisette(*, split_seed: int = 0, data_home: str | os.PathLike | None = None) 
     ------
     As `adult`.
 
-    References: Guyon, Gunn, Ben-Hur, Dror 2004, Result analysis of the NIPS 2003 feature selection challenge; UCI
-    Machine Learning Repository; OpenML data 41026.
+    References: Guyon et al. 2004; UCI Machine Learning Repository; OpenML data 41026.
     """
     paths = _local_files(_GISETTE_FILES, data_home)
     parts = [_read_gisette(*paths[:2]), _read_gisette(*paths[2:])] if paths else [_fetch_gisette()]

@@ -1,4 +1,4 @@
-"""Demo data: unit rows, repeatable splits, and UCI's files read as written or refused with the line that is wrong."""
+"""Example datasets: unit rows, repeatable splits, and UCI's files, read or refused with the invalid line."""
 
 import gzip
 import os
@@ -196,7 +196,7 @@ def test_columns_are_named_without_loading(name):
     assert datasets.missing(name) == ""
 
 
-def test_files_that_are_missing_are_told_before_they_are_needed(adult_home, monkeypatch):
+def test_missing_files_are_reported_before_loading(adult_home, monkeypatch):
     empty = adult_home / "empty"
     empty.mkdir()
     for home in ("", str(empty)):

@@ -167,7 +167,7 @@ def _best_l2_reg(n_records, dimension, epsilon, delta):
     ).l2_reg
 
 
-# Accounting by name: the cache of answers is per process, so what is sent to a process must be small.
+# By name, so that a task sent to a process is small and the process caches the answers.
 _ACCOUNTANTS = {
     "renyi": amp_accountant("renyi"),
     "hockey_stick": amp_accountant("hockey_stick"),

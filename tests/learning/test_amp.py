@@ -1,4 +1,4 @@
-"""Algorithm 1 as an estimator: its certificate, its guarantee, its refusals, and scikit-learn's own checks."""
+"""Algorithm 1 as an estimator: certificate, guarantee, refusals, and scikit-learn's estimator checks."""
 
 import numpy as np
 import pytest
@@ -272,7 +272,7 @@ def test_below_the_floor_of_floating_point_nothing_is_released(data):
 
 @pytest.mark.parametrize("solver", ["gradient_descent", "accelerated", "sag", "svrg", "lbfgs", "newton", "newton_cg"])
 def test_a_solver_that_gives_up_early_is_followed_by_one_that_does_not(data, solver):
-    """The same noise, the same minimum: within 2 tau / lambda of one another, whatever solver got there."""
+    """The same noise, the same minimum: within 2 tau / lambda of one another, for any solver."""
     reference = AMPClassifier(random_state=0).fit(*data)
     fit = AMPClassifier(random_state=0, solver=solver, max_passes=2).fit(*data)
     assert fit.privacy_.gradient_norm <= 0.01
@@ -326,7 +326,7 @@ def test_a_target_is_calibrated_once_for_many_fits(monkeypatch):
 
     monkeypatch.setattr("explorer.learning.learners.amp.calibrate_amp", counted)
     X, y = np.eye(6), [0, 1] * 3
-    epsilon = 1.23456  # nobody asked for it before
+    epsilon = 1.23456  # not in the cache
     fits = [AMPClassifier(epsilon, random_state=seed).fit(X, y) for seed in (0, 0, 1)]
     assert len(calls) == 1
     assert fits[0].privacy_.mechanism == fits[2].privacy_.mechanism

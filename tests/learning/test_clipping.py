@@ -1,4 +1,4 @@
-"""The clipped loss of every loss: its gradient is the clipped gradient, and it is the integral of it."""
+"""The clipped loss of every loss: its derivative is the clipped derivative, and its value the integral of it."""
 
 import numpy as np
 import pytest

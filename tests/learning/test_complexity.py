@@ -1,4 +1,4 @@
-"""Evaluations counted on growing data, against the laws the theorems predict, at fixed lambda = 1 and tau = 0.1."""
+"""Evaluations counted on growing data against the theorems' bounds, at fixed lambda = 1 and tau = 0.1."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Dask arrays: the coefficients of the same data in memory, from threads and from workers of a cluster."""
+"""Dask arrays: the same coefficients as from data in memory, with threads and with the workers of a cluster."""
 
 import numpy as np
 import pytest

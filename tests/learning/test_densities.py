@@ -1,4 +1,4 @@
-"""The density of a one-dimensional minimiser where it is known, and divergences of densities that are known."""
+"""The density of a one-dimensional minimiser in known cases, and divergences of known densities."""
 
 import numpy as np
 import pytest

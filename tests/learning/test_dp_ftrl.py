@@ -1,4 +1,4 @@
-"""DP-FTRL: the tree against naive sums and least squares, batches that neighbours share, and the estimator."""
+"""DP-FTRL: tree noise against naive sums and least squares, the batches of neighbouring datasets, the estimator."""
 
 import numpy as np
 import pytest

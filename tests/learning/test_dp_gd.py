@@ -1,4 +1,4 @@
-"""DP-GD: without noise it is gradient descent, with noise it is one Gaussian mechanism."""
+"""DP-GD: gradient descent without noise; with noise, one Gaussian mechanism."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""DP-SGD: the law of its samples and its noise, its steps against a naive loop, its guarantee."""
+"""DP-SGD: the distribution of its samples and noise, its steps against a naive loop, its guarantee."""
 
 from functools import partial
 from itertools import pairwise
@@ -277,7 +277,7 @@ def test_accountants(data):
     assert CompositionBound(profile.mechanism).epsilon(1e-5) <= 1.0
 
 
-def test_plan_is_what_a_fit_says(data):
+def test_plan_equals_the_statement_of_a_fit(data):
     model = DPSGDClassifier(batch_size=50, epochs=1, random_state=0)
     plan = model.plan(*data)
     assert not hasattr(model, "coef_")

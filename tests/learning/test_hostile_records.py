@@ -1,4 +1,4 @@
-"""One hostile record: whatever numbers it holds, its part of every gradient is at most C, and others' parts stay."""
+"""An adversarial record: its term in every gradient has norm at most C, and other records' terms do not change."""
 
 import re
 from contextlib import ExitStack, contextmanager
@@ -56,7 +56,7 @@ LEARNERS = {
     "dp_sgd": (DPSGDClassifier, DPSGDRegressor, {"epochs": 1, "batch_size": 4}),
     "dp_ftrl": (DPFTRLClassifier, DPFTRLRegressor, {"epochs": 1, "steps": 3}),
 }
-ONE_BY_ONE = {"dp_sgd", "dp_ftrl"}  # they take single records, which Dask cannot give
+ONE_BY_ONE = {"dp_sgd", "dp_ftrl"}  # they read single records, which Dask arrays do not offer
 LAYOUTS = ("dense", "list", "memmap", "csr", "csc", "coo", "lil", "dask", "dask_csr")
 DENSE = ("dense", "list", "memmap", "dask")
 
@@ -96,13 +96,13 @@ def layout(kind, record, folder=None):
     coo = sparse.coo_array((values, (rows, columns)), shape=(N, P))
     if kind == "coo":
         return coo
-    order = np.argsort(columns, kind="stable")  # by hand: scipy would add up what shares a place
+    order = np.argsort(columns, kind="stable")  # without scipy, which would sum duplicates
     starts = np.searchsorted(columns[order], np.arange(P + 1)).astype(np.int32)
     return sparse.csc_array((values[order], rows[order].astype(np.int32), starts), shape=(N, P))
 
 
 def stands_for(record, kind):
-    """The row that `record` is, as doubles, infinite where doubles do not hold it."""
+    """The row that `record` represents, in doubles, infinite where it overflows."""
     row = np.zeros(P)
     for column, value in record:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -112,7 +112,7 @@ def stands_for(record, kind):
 
 @contextmanager
 def watched():
-    """Lists of what was added up: of each sum of gradients (weights, rows, constant), and of each bound C."""
+    """Lists of the terms of each sum of gradients, (weights, rows, constant), and of each bound C."""
     sums, bounds = [], []
     dot, sparse_dot, sensitivity = Block.transposed_dot, _SparseBlock.transposed_dot, Problem.sensitivity
 
@@ -208,7 +208,7 @@ def test_in_every_fit(tmp_path_factory, name, record, target, kind, loss, clip_n
     size=st.sampled_from([1.0, 1e-8, 1e9, 1e60]),
 )
 def test_wherever_the_gradient_is_taken(tmp_path_factory, record, target, kind, loss, clip_norm, constant, seed, size):
-    """At any theta, with the others' weights and rows the same to the bit as beside a record of zeros."""
+    """At any theta, with the others' weights and rows bitwise the same as with a record of zeros in its place."""
     if not np.isfinite(stands_for(record, kind)).all():
         return
     y = LABELS.copy()
@@ -233,7 +233,7 @@ def test_wherever_the_gradient_is_taken(tmp_path_factory, record, target, kind, 
             np.testing.assert_array_equal(array[others], same[others])
 
 
-# The two that were found, by what they did to the coefficients.
+# Regressions: two attacks on the coefficients that earlier versions allowed.
 
 
 def line(record, target, kind, folder):
@@ -273,7 +273,7 @@ STEADY = {
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "dask_csr"])
 @pytest.mark.parametrize("name", STEADY)
-def test_entries_that_cancel_erase_nobody(tmp_path, name, kind):
+def test_entries_that_cancel_do_not_cancel_other_records(tmp_path, name, kind):
     if name in ONE_BY_ONE and kind.startswith("dask"):
         pytest.skip("this learner takes no Dask arrays")
     learner = LEARNERS[name][0](epsilon=50.0, random_state=0, fit_intercept=False, **STEADY[name])
@@ -297,22 +297,22 @@ def test_a_norm_whose_square_underflows_is_clipped(tmp_path, name, kind):
     assert 0 < harmless < 1
 
 
-# What stands behind it.
+# The functions that guarantee it.
 
 
-def test_a_sparse_matrix_is_what_its_entries_add_up_to():
+def test_duplicate_entries_are_summed():
     given = sparse.csr_array(([3.0, 1.0, 0.0, 2.0], [1, 0, 2, 1], [0, 4]), shape=(1, 3))
     copies = [array.copy() for array in (given.data, given.indices, given.indptr)]
     rows = canonical(given)
     np.testing.assert_array_equal(rows.toarray(), [[1, 5, 0]])
     np.testing.assert_array_equal(rows.indices, [0, 1])
     for array, copy in zip((given.data, given.indices, given.indptr), copies, strict=True):
-        np.testing.assert_array_equal(array, copy)  # shared buffers are left as they were
+        np.testing.assert_array_equal(array, copy)  # shared buffers are unchanged
     again = canonical(rows)
     assert np.shares_memory(again.data, rows.data)
 
 
-def test_what_a_matrix_says_of_itself_is_not_believed():
+def test_flags_of_a_sparse_matrix_are_not_used():
     given = sparse.csr_array(([1e25, 1.0, -1e25], [0, 0, 0], [0, 3]), shape=(1, 2))
     given.has_canonical_format = True
     assert canonical(given).nnz == 0
@@ -412,7 +412,7 @@ def test_bounds_out_of_range_are_refused(name, loss):
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_numbers_are_looked_at_whatever_scikit_learn_is_set_to(name):
+def test_numbers_are_checked_for_any_configuration_of_scikit_learn(name):
     X, y = FEATURES.copy(), TARGETS.copy()
     X[HOSTILE, 0] = y[HOSTILE] = np.nan
     with sklearn.config_context(assume_finite=True):
@@ -453,7 +453,7 @@ def test_features_too_small_to_learn_their_norm_from(kind):
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).max == np.finfo(float).max, reason="long doubles are doubles here")
-def test_what_only_wider_types_hold_is_refused():
+def test_numbers_beyond_double_precision_are_refused():
     wide = np.longdouble(10) ** 4000
     X, y = FEATURES.astype(np.longdouble), TARGETS.astype(np.longdouble)
     X[HOSTILE, 0] = y[HOSTILE] = wide

@@ -1,4 +1,4 @@
-"""However records are given, none decides by its type what others become, and what is no number or label is refused."""
+"""Conversion of inputs: no entry's type changes the conversion of others; invalid labels and numbers are refused."""
 
 import re
 from decimal import Decimal
@@ -70,7 +70,7 @@ def test_masked_targets_are_refused(kind):
                 learner.fit(rows, kind(np.ma.masked_array(y, MASK)))
 
 
-def test_records_of_ones_own_are_looked_at_too():
+def test_masked_entries_are_refused_by_records_too():
     with pytest.raises(ValueError, match="X must hold no masked entries: got 1 of them"):
         Records(MASKED, LABELS)
     with pytest.raises(ValueError, match="y must hold no masked entries: got 1 of them"):
@@ -120,7 +120,7 @@ def targets_of(y, learner=None):
     ids=lambda y: type(y).__name__,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
-def test_whole_numbers_are_told_apart(y):
+def test_neighbouring_large_integers_stay_distinct(y):
     signs, classes = targets_of(y, classifier(classes=[BIG, BIG + 1]) if 0 not in list(y) else None)
     assert classes.dtype == np.int64
     given = np.ravel(np.asarray(y, dtype=object))
@@ -151,7 +151,7 @@ def test_mixed_labels_are_refused(others, value, found):
     [(None, "None"), ((1, 2), r"\(1, 2\)"), (1j, "1j"), (b"a", "b'a'"), (pd.NA, "<NA>"), ({}, "{}")],
 )
 @pytest.mark.parametrize("others", [[0, 1], ["a", "b"]])
-def test_what_is_no_label_is_refused(others, value, found):
+def test_invalid_labels_are_refused(others, value, found):
     y = replaced(others * (N // 2), value)
     for vector in (y, pd.Series(y, dtype=object)):
         with pytest.raises(ValueError, match=f"y must hold booleans, whole numbers, other numbers, text: got {found}"):
@@ -259,7 +259,7 @@ def test_each_target_is_converted_by_itself():
     ],
     ids=lambda text: text[-12:] if isinstance(text, str) else "",
 )
-def test_what_is_no_target_is_refused(value, message):
+def test_invalid_targets_are_refused(value, message):
     y = replaced(TARGETS, value)
     array = np.array(y, dtype=object)
     for rows, vector in ((X, y), (X, array), (X, pd.Series(array)), (on_dask(X), y), (on_dask(X), on_dask(array))):
@@ -319,7 +319,7 @@ def test_integers_beyond_doubles_are_refused():
 
 
 @pytest.mark.parametrize("kind", [object, str])
-def test_chunks_are_what_their_array_announces(kind):
+def test_chunks_must_have_the_declared_type(kind):
     with pytest.raises(ValueError, match="X must hold real numbers: got a chunk of"):
         classifier().fit(on_dask(X.astype(kind), meta=float), LABELS)
     with pytest.raises(ValueError, match="y must hold float64 in all chunks: got a chunk of"):

@@ -1,4 +1,4 @@
-"""Each loss and its derivatives: against 60 digits, by their definitions, and against the declared constants."""
+"""Each loss and its derivatives: against 60-digit values, their definitions, and the declared constants."""
 
 import mpmath
 import numpy as np

@@ -1,4 +1,4 @@
-"""The laws of the noise that is drawn."""
+"""The distributions of the drawn noise."""
 
 import numpy as np
 import pytest

@@ -166,7 +166,7 @@ def test_gradient_floor_is_the_size_of_the_rounding_error(n, size, order):
     assert error <= objective.gradient_floor(theta) <= max(1000 * error, 1e-13)
 
 
-def test_a_part_of_the_records_stands_for_all():
+def test_a_subsample_estimates_the_objective():
     X, y, (theta, _) = numbers(4000)
     X[:, 0] = np.linspace(-1, 1, 4000)
     theta, b = theta[:P], np.arange(1.0, P + 1)

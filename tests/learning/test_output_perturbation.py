@@ -1,4 +1,4 @@
-"""Output perturbation: how far one record moves the minimum, the noise that hides it, scikit-learn's own checks."""
+"""Output perturbation: sensitivity of the minimum, distribution of the noise, scikit-learn's estimator checks."""
 
 import numpy as np
 import pytest

@@ -37,7 +37,7 @@ def documented(estimator):
     return [name for line in names for name in re.split(r",\s+", line)]
 
 
-def test_all_estimators_are_looked_at():
+def test_all_estimators_are_tested():
     assert len(LEARNERS) == 12
     assert len(ESTIMATORS) == 14
 
@@ -134,7 +134,7 @@ def test_copies_are_searched_printed_and_pickled(data):
     assert copied.get_params() == model.set_params(**search.best_params_).get_params()
 
 
-def test_dask_tells_fits_of_equal_parameters_apart(data):
+def test_dask_distinguishes_fits_with_equal_parameters(data):
     """It names tasks by their arguments, and looks at no more of a dataclass than its fields."""
     dask = pytest.importorskip("dask")
     one, other = (AMPClassifier(random_state=seed).fit(*data).set_params(random_state=None) for seed in (0, 1))

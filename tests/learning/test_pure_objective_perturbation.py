@@ -1,4 +1,4 @@
-"""Gamma-norm objective perturbation: exact densities against the epsilon claimed, and the estimator around it."""
+"""Gamma-norm objective perturbation: exact densities against the claimed epsilon, and the estimator."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Racing changes nothing but the order: each solver's result is its own, and reports come by evaluations spent."""
+"""A race returns what each solver returns alone, and calls the callback in the order of evaluations."""
 
 import threading
 
@@ -63,7 +63,7 @@ def test_reports_come_in_the_order_of_evaluations_and_one_at_a_time():
         np.testing.assert_array_equal([step[1:] for step in seen if step[0] == name], result.trace)
 
 
-def test_what_a_callback_raises_ends_that_solver_and_is_passed_on(objective):
+def test_an_exception_of_the_callback_ends_its_solver_and_propagates(objective):
     seen = []
 
     def follow(name, evaluations, norm):
@@ -77,7 +77,7 @@ def test_what_a_callback_raises_ends_that_solver_and_is_passed_on(objective):
     assert seen.count("lbfgs") > 5
 
 
-def test_bad_parameters_are_refused_and_nobody_may_race_alone_or_not_at_all(objective):
+def test_bad_parameters_are_refused_and_a_race_may_have_one_solver_or_none(objective):
     with pytest.raises(ValueError, match="gradient_tol"):
         race(objective, gradient_tol=0.0)
     assert race(objective, solvers={}, gradient_tol=1e-3) == {}

@@ -1,4 +1,4 @@
-"""Blocks of records: norms that hold, sums that do not depend on threads, nothing copied."""
+"""Blocks of records: upper bounds on norms, sums independent of threads, no copies."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Solvers are tested by certificate: the gradient at what they return, recomputed."""
+"""Solvers, tested by the recomputed gradient at their result."""
 
 from types import SimpleNamespace
 

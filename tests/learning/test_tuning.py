@@ -1,4 +1,4 @@
-"""Honest tuning pays for every run and tells nothing of the others; dishonest tuning says that it does not pay."""
+"""Honest selection accounts for every run and releases nothing of the others; dishonest selection states its leak."""
 
 import pickle
 import warnings
@@ -132,7 +132,7 @@ def test_profile_accounting_needs_less_noise(data):
     assert profile.delta <= 1e-5
 
 
-def test_accountant_of_your_own(data):
+def test_user_defined_accountant(data):
     def half(run, *, runs):
         return SelectionRenyiBound(ScoredRun(mechanism=run, uses=2), runs=runs)
 
@@ -184,7 +184,7 @@ def test_the_best_by_validation_is_released_and_nothing_of_the_others(recorder, 
     assert fitted == {"best_estimator_", "best_params_", "best_score_", "privacy_"}  # in particular not K
 
 
-def test_no_generator_is_left_in_what_is_released(data):
+def test_the_released_estimator_holds_no_generator(data):
     search = HonestSelection(DPGDClassifier(steps=2, random_state=7), runs=FEW, random_state=0).fit(*data)
     assert search.best_estimator_.random_state is None
     assert search.best_estimator_.accountant == "exact"
@@ -302,7 +302,7 @@ def test_a_learner_without_privacy_is_refused(data):
         HonestSelection(LogisticRegression()).fit(*data)
 
 
-def test_dishonest_selection_fits_all_and_says_what_is_not_covered(recorder, data):
+def test_dishonest_selection_fits_all_and_states_what_is_not_covered(recorder, data):
     X, y = data
     search = DishonestSelection(recorder, candidates=RATES, random_state=0)
     with pytest.warns(PrivacyWarning, match=r"among 3 candidates by its score on validation .* does not cover it"):
@@ -319,7 +319,7 @@ def test_dishonest_selection_fits_all_and_says_what_is_not_covered(recorder, dat
 
 
 @pytest.mark.filterwarnings("ignore::explorer.learning.privacy.PrivacyWarning")
-def test_dishonest_selection_passes_over_what_overflows(data):
+def test_dishonest_selection_skips_fits_that_overflow(data):
     search = DishonestSelection(DPGDClassifier(steps=5), candidates={"l2_reg": [1e200, 1.0]}, random_state=0).fit(*data)
     assert search.best_params_ == {"l2_reg": 1.0}
     assert search.scores_[0] == -np.inf

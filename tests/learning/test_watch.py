@@ -1,4 +1,4 @@
-"""What a watched fit shows: the iterates and the very noise that moved them, and the same release as unwatched."""
+"""The watch callback: the iterates and the actual noise, and the same release as without it."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_a_watched_fit_releases_what_an_unwatched_one_does(kind, data):
         (DPFTRLClassifier(steps=1, epochs=30, learning_rate=0.01, **GIVEN), 0.01),
     ],
 )
-def test_the_noise_is_what_a_step_adds_to_the_gradient(learner, rate, data):
+def test_the_watched_noise_is_added_to_the_gradient(learner, rate, data):
     fit, thetas, noise = watched(learner, data)
     before = np.vstack([np.zeros(2), thetas[:-1]])
     gradients = np.array([gradient(theta, *data) for theta in before])

@@ -1,4 +1,4 @@
-"""python -m explorer.study, as a user types it."""
+"""The command python -m explorer.study."""
 
 import subprocess
 import sys

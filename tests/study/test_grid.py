@@ -1,4 +1,4 @@
-"""Every cell has a seed of its own, which nothing else in the grid can change."""
+"""The seed of a cell depends on nothing else in the grid."""
 
 from dataclasses import replace
 

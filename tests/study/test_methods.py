@@ -1,4 +1,4 @@
-"""Each method calibrates to the reference, and releases what it says."""
+"""Each method is calibrated to the reference values, and reports what it releases."""
 
 from functools import partial
 
@@ -109,7 +109,7 @@ def test_output_perturbation_and_the_fit_without_privacy():
 
 
 @pytest.mark.parametrize("name", ["renyi", "hockey_stick", "tight"])
-def test_remembered_answers_are_the_bounds_own(name):
+def test_cached_answers_equal_those_of_the_bound(name):
     mechanism = ApproximateMinimaPerturbation(
         noise_std=7, l2_reg=4, lipschitz=1.4, smoothness=0.5, gradient_tol=0.01, output_noise_std=0.15
     )

@@ -1,4 +1,4 @@
-"""A run of the study: repeatable, resumable, undeterred by what fails."""
+"""A run of the study: repeatable, resumable, and not stopped by failing cells."""
 
 import json
 
@@ -63,7 +63,7 @@ def test_the_table(output):
     assert load_results(output).equals(table)
 
 
-def test_a_cell_alone_gives_what_the_table_has(output):
+def test_a_single_cell_reproduces_its_row(output):
     table = run(cells(), output).set_index("seed")
     for cell in cells():
         assert run_cell(cell, methods=METHODS)["noise_std"] == pytest.approx(table["noise_std"][cell.seed], rel=1e-9)
@@ -160,7 +160,7 @@ def test_another_file_is_not_overwritten(tmp_path):
     assert path.read_text() == "a,b\n1,2\n"
 
 
-def test_what_computed_it_is_noted(output):
+def test_provenance_is_written(output):
     run(cells(), output, command="python -m explorer.study --trials 3")
     notes = load_provenance(output)
     assert notes["machine"]["cores"] >= 1

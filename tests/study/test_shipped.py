@@ -1,4 +1,4 @@
-"""The table in the package: whole, where the reference says it should be, and what docs/results.md shows."""
+"""The table in the package: complete, close to the reference, and the one that docs/results.md shows."""
 
 from pathlib import Path
 
@@ -85,7 +85,7 @@ def test_a_cell_alone_repeats_the_table(results, method):
     assert run_cell(cell)["accuracy"] == pytest.approx(recorded, abs=0.0011)
 
 
-def test_what_computed_it_is_told():
+def test_provenance_is_recorded():
     notes = load_provenance()
     assert notes["machine"]["cores"] >= 1
     assert notes["machine"]["memory_gb"] > 0

@@ -31,7 +31,7 @@ from explorer.learning.records.blocks import BlockedRecords
 from explorer.learning.types import Array
 from explorer.validation import non_negative, positive
 
-_ROUND_RECORDS, _ROUND_ENTRIES = 2**13, 2**21  # noise drawn at a time; part of what a seed determines
+_ROUND_RECORDS, _ROUND_ENTRIES = 2**13, 2**21  # size of a round of random numbers; it determines the stream
 LARGEST_SQUARE = 1e200  # of |theta|^2: below it no margin overflows, which would undo the clipping
 
 

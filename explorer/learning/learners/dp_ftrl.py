@@ -48,7 +48,7 @@ def prefix_noise(steps: int, draw: Callable[[], Any]) -> Iterator[Any]:
     ------
     The noise of each prefix sum in turn, of the type that `draw` returns.
 
-    References: Dwork, Naor, Pitassi & Rothblum 2010; Honaker 2015 (the estimate from below); Kairouz et al. 2021.
+    References: Dwork et al. 2010; Honaker 2015 (the estimate from below); Kairouz et al. 2021.
     """
     nodes = []  # estimates of the nodes whose sum is the prefix
     for step in range(1, steps + 1):

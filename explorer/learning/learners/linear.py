@@ -139,7 +139,7 @@ class PrivateLinearModel(PrivateLearner):
                     f"X must be in memory or memory-mapped for {type(self).__name__}, which reads single records: "
                     "got a dask array"
                 )
-            from explorer.learning.records.dask_records import validated  # dask is an extra
+            from explorer.learning.records.dask_records import validated  # dask is an optional dependency
 
             return validated(self, X, y, self._vector)
         if sparse.issparse(X):

@@ -134,7 +134,7 @@ class OutputPerturbationClassifier(PrivateLinearClassifier, _OutputPerturbationL
     Parameters
     ----------
     epsilon : float > 0, nats
-    delta : float inside [0, 1); 0 asks for pure epsilon
+    delta : float inside [0, 1); 0 for pure epsilon
     loss : name or object of `explorer.learning.losses` for labels -1, +1: "logistic", "smoothed_hinge", "probit"
     clip_norm : float > 0, C, or None for the loss's bound L on the gradient (including the constant column); required
         where that is infinite

@@ -78,7 +78,7 @@ class _PureObjectivePerturbationLearner(PrivateLearner):
             needed = float(smoothness / np.expm1(epsilon))
             raise InfeasibleTarget(
                 f"l2_reg must exceed {needed:.6g} for epsilon={self.epsilon!r}: got l2_reg={l2_reg!r}, whose "
-                f"log(1 + smoothness / l2_reg) = {cost:.3g} leaves nothing of {epsilon:.3g} for the noise",
+                f"log(1 + smoothness / l2_reg) = {cost:.3g} leaves no part of {epsilon:.3g} for the noise",
                 {"l2_reg": needed},
             )
         return l2_reg, cost

@@ -1,1 +1,1 @@
-"""Records as the learners read them: rows in blocks, from memory, from files or from Dask."""
+"""Access to records in blocks of rows: in memory, in memory-mapped files or in Dask arrays."""

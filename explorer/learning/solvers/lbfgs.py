@@ -22,7 +22,7 @@ def lbfgs(
     Parameters and result: as every solver, see `explorer.learning.solvers`; random_state is not used. The trace
     includes the points that the line search tried.
 
-    References: Zhu, Byrd, Lu & Nocedal 1997, in scipy.
+    References: Zhu et al. 1997, as implemented in scipy.
     """
     run = Run(objective, gradient_tol=gradient_tol, start=start, max_passes=max_passes, callback=callback)
 

@@ -19,7 +19,7 @@ from explorer.learning.types import Array
 from explorer.validation import positive, real, real_array
 
 Callback: TypeAlias = Callable[[int, float], object]
-"""Called with (n_gradient_evaluations, gradient_norm); what it raises ends the solver and propagates."""
+"""Called with (n_gradient_evaluations, gradient_norm); an exception it raises ends the solver and propagates."""
 
 _FIRST_CHECK = 10  # gradients without progress before the rounding error is estimated, which costs one more
 
