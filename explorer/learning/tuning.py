@@ -197,7 +197,7 @@ class HonestSelection(_Selection):
         epsilon: float = 1.0,
         delta: float = 1e-5,
         runs: Poisson | TruncatedNegativeBinomial | None = None,
-        accountant: str | Callable = "renyi",
+        accountant: str | Callable[..., PrivacyBound] = "renyi",
         score_noise_std: float | None = None,
         random_state: RandomState = None,
     ) -> None:

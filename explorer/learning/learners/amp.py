@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explorer.accounting import AMPBound, amp_accountant, calibrate_amp
+from explorer.accounting import AMPBound, PrivacyBound, amp_accountant, calibrate_amp
 from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
 from explorer.learning.learners.linear import (
     PrivateLearner,
@@ -32,7 +32,7 @@ class _ApproximateMinimaPerturbation(PrivateLearner):
 
     epsilon: float
     delta: float
-    accountant: str | Callable
+    accountant: str | Callable[..., PrivacyBound]
     loss: str | Loss
     clip_norm: float | None
     gradient_tol: float
@@ -182,7 +182,7 @@ class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
         epsilon: float = 1.0,
         *,
         delta: float = 1e-5,
-        accountant: str | Callable = "hockey_stick",
+        accountant: str | Callable[..., PrivacyBound] = "hockey_stick",
         loss: str | Loss = "logistic",
         clip_norm: float | None = None,
         gradient_tol: float = 0.01,
@@ -254,7 +254,7 @@ class AMPRegressor(PrivateLinearRegressor, _ApproximateMinimaPerturbation):
         epsilon: float = 1.0,
         *,
         delta: float = 1e-5,
-        accountant: str | Callable = "hockey_stick",
+        accountant: str | Callable[..., PrivacyBound] = "hockey_stick",
         loss: str | Loss = "huber",
         clip_norm: float | None = None,
         gradient_tol: float = 0.01,

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.accounting import calibrate
+from explorer.accounting import PrivacyBound, calibrate
 from explorer.learning.learners.linear import PrivateLearner, Problem, Release
 from explorer.learning.learners.optimizers import Optimizer, optimizer_of
 from explorer.learning.losses import Loss
@@ -54,11 +54,11 @@ class NoisyDescent(PrivateLearner):
     learning_rate: float
     optimizer: str | Optimizer
     l2_reg: float
-    accountant: str | Callable
+    accountant: str | Callable[..., PrivacyBound]
     callback: Callable[[int, Array], object] | None
     watch: Callable[[Array, Array], object] | None
 
-    _accountants: ClassVar[Mapping[str, Callable]]
+    _accountants: ClassVar[Mapping[str, Callable[..., PrivacyBound]]]
     _assumptions: ClassVar[tuple[str, ...]]
 
     def _n_steps(self, problem: Problem) -> int:
@@ -146,7 +146,9 @@ def clipped_gradient(block: Any, theta: Array, loss: Loss, clip_norm: float | No
     return (block.transposed_dot(slopes),)
 
 
-def resolve_accountant(accountant: str | Callable, named: Mapping[str, Callable]) -> Callable:
+def resolve_accountant(
+    accountant: str | Callable[..., PrivacyBound], named: Mapping[str, Callable[..., PrivacyBound]]
+) -> Callable[..., PrivacyBound]:
     """The entry of `named` called `accountant`, or `accountant` itself if it is callable; ValueError otherwise."""
     if isinstance(accountant, str) and accountant in named:
         return named[accountant]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explorer.accounting import Gaussian, GaussianLowerBound
+from explorer.accounting import Gaussian, GaussianLowerBound, PrivacyBound
 from explorer.learning.learners.descent import NoisyDescent, clipped_gradient
 from explorer.learning.learners.linear import PrivateLinearClassifier, PrivateLinearRegressor, Problem
 from explorer.learning.learners.optimizers import Optimizer
@@ -127,7 +127,7 @@ class DPGDClassifier(PrivateLinearClassifier, _FullBatchDescent):
         learning_rate: float = 1.0,
         optimizer: str | Optimizer = "sgd",
         l2_reg: float = 0.0,
-        accountant: str | Callable = "exact",
+        accountant: str | Callable[..., PrivacyBound] = "exact",
         fit_intercept: bool = True,
         classes: ArrayLike | None = None,
         random_state: RandomState = None,
@@ -198,7 +198,7 @@ class DPGDRegressor(PrivateLinearRegressor, _FullBatchDescent):
         learning_rate: float = 1.0,
         optimizer: str | Optimizer = "sgd",
         l2_reg: float = 0.0,
-        accountant: str | Callable = "exact",
+        accountant: str | Callable[..., PrivacyBound] = "exact",
         fit_intercept: bool = True,
         random_state: RandomState = None,
         callback: Callable[[int, Array], object] | None = None,

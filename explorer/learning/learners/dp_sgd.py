@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from explorer.accounting import CompositionBound, PoissonSubsampledGaussian, RenyiBound
+from explorer.accounting import CompositionBound, PoissonSubsampledGaussian, PrivacyBound, RenyiBound
 from explorer.learning.learners.descent import NoisyDescent, clipped_gradient
 from explorer.learning.learners.linear import PrivateLinearClassifier, PrivateLinearRegressor, Problem
 from explorer.learning.learners.optimizers import Optimizer
@@ -234,7 +234,7 @@ class DPSGDClassifier(PrivateLinearClassifier, _PoissonSampledDescent):
         learning_rate: float = 1.0,
         optimizer: str | Optimizer = "sgd",
         l2_reg: float = 0.0,
-        accountant: str | Callable = "renyi",
+        accountant: str | Callable[..., PrivacyBound] = "renyi",
         fit_intercept: bool = True,
         classes: ArrayLike | None = None,
         random_state: RandomState = None,
@@ -306,7 +306,7 @@ class DPSGDRegressor(PrivateLinearRegressor, _PoissonSampledDescent):
         learning_rate: float = 1.0,
         optimizer: str | Optimizer = "sgd",
         l2_reg: float = 0.0,
-        accountant: str | Callable = "renyi",
+        accountant: str | Callable[..., PrivacyBound] = "renyi",
         fit_intercept: bool = True,
         random_state: RandomState = None,
         callback: Callable[[int, Array], object] | None = None,
