@@ -5,6 +5,7 @@ Threads would not do: they share one interpreter, so that every slider would wai
 can, but loses all jobs when one raises an exception that cannot be unpickled. docs/compute.md has the measurements.
 """
 
+import contextlib
 import os
 import pickle
 import queue
@@ -102,10 +103,11 @@ class ComputeProcess:
 def _serve(connection) -> None:
     """In the process: answer until the parent ends."""
     lower_priority(ANSWER_NICENESS)
-    connection.send("ready")
-    while True:
-        packed = connection.recv_bytes()
-        connection.send(compute(packed))
+    with contextlib.suppress(EOFError, ConnectionError):
+        connection.send("ready")
+        while True:
+            packed = connection.recv_bytes()
+            connection.send(compute(packed))
 
 
 def compute(packed: bytes) -> tuple[Kind, bytes]:

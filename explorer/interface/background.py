@@ -121,7 +121,8 @@ class LatestOnly:
         wanted, self._asked, self._answer = self._asked, None, None
         if not settled.cancelled():
             value = settled.result()
-            on_document(lambda: self._show(wanted, value))
+            if self._wanted is wanted:  # or else the session may have ended, and its document with it
+                on_document(lambda: self._show(wanted, value))
         return wanted
 
     def _show(self, wanted, value):

@@ -176,3 +176,23 @@ def test_a_request_that_waits_in_the_engine_is_replaced_in_its_place(served, mon
 
     run_concurrently(work(), lambda: asyncio.sleep(0), seconds=60)
     assert "overtaken" not in shown and "newer" in shown
+
+
+def test_an_answer_for_a_session_that_has_ended_does_not_touch_its_document(served, monkeypatch):
+    touched, may_end, began = [], threading.Event(), threading.Event()
+    monkeypatch.setattr(background, "on_document", touched.append)
+
+    def slow():
+        began.set()
+        may_end.wait(30)
+
+    async def work():
+        latest = LatestOnly()
+        latest.request(slow, lambda value: None)
+        await until(began.is_set)
+        latest.forget()  # as the end of a session does
+        may_end.set()
+        await until(lambda: not latest._running)
+
+    run_concurrently(work(), lambda: asyncio.sleep(0), seconds=60)
+    assert touched == []
