@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from work import fail, fail_unreadably, square
+from work import Unreadable, fail, fail_unreadably, square
 
 from explorer.compute import PoolFull
 from explorer.compute.inline import InlineEngine
@@ -56,7 +56,8 @@ def test_a_job_has_run_when_it_was_submitted():
 def test_errors_are_those_of_the_other_engines():
     with pytest.raises(ValueError, match="x must be positive: got x=-1"):
         InlineEngine().submit(fail).result(0)
-    with pytest.raises(RuntimeError, match="Unreadable: no third way"):
+    # Where another test has loaded Dask, its tblib lets pickle read what it could not, and the error is itself.
+    with pytest.raises((RuntimeError, Unreadable), match="no third way"):
         InlineEngine().submit(fail_unreadably).result(0)
     engine = InlineEngine()
     engine.close("closed for the day")
