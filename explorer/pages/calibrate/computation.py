@@ -5,12 +5,14 @@ It falls with sigma and exists above the bound's noise limit, which is at least 
 mechanism. Along it, `explorer.learning.excess_risk_bound` is computed.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from explorer.accounting import (
     ApproximateMinimaPerturbation,
@@ -19,7 +21,7 @@ from explorer.accounting import (
     calibrate_gaussian,
     frontier,
 )
-from explorer.learning import best_on_frontier, excess_risk_bound
+from explorer.learning import ExcessRisk, RiskOptimum, best_on_frontier, excess_risk_bound
 from explorer.vocabulary import ACCOUNTANTS, BOUNDS
 
 LABELS = {key: BOUNDS[key].label for key in ACCOUNTANTS}
@@ -50,6 +52,9 @@ class Point(NamedTuple):
     noise_std: float
     l2_reg: float
     noise_limit: float
+
+
+Part = Point | tuple[np.ndarray, np.ndarray] | RiskOptimum  # what `compute_part` returns
 
 
 class Target(NamedTuple):
@@ -124,16 +129,16 @@ class Settings:
     optimum_norm: float
 
     @property
-    def gaussian(self):
+    def gaussian(self) -> float:
         """sigma_G, the noise that the Gaussian mechanism needs for (epsilon, delta) and sensitivity L."""
         return _gaussian(self.epsilon, self.delta, self.lipschitz)
 
     @property
-    def noise_std(self):
+    def noise_std(self) -> float:
         """The chosen noise, sigma = f sigma_G."""
         return self.f * self.gaussian
 
-    def question(self, bound, part):
+    def question(self, bound: str, part: str | int) -> Question:
         """The Question that the named part of this bound's numbers answers."""
         mechanism = ApproximateMinimaPerturbation(
             noise_std=1.0,
@@ -145,10 +150,10 @@ class Settings:
             output_noise_std=self.output_noise_std,
         )
         problem = Problem(self.n_records, self.dimension, self.optimum_norm)
-        given = {POINT: self.noise_std, LEAST: problem}.get(part)
+        given = self.noise_std if part == POINT else problem if part == LEAST else None
         return Question(Target(bound, mechanism, self.epsilon, self.delta), part, given)
 
-    def risk(self, noise_std, l2_reg):
+    def risk(self, noise_std: ArrayLike, l2_reg: ArrayLike) -> ExcessRisk:
         """The ExcessRisk of Algorithm 1 with this noise and regularisation; arrays broadcast."""
         return excess_risk_bound(
             noise_std=noise_std,
@@ -162,7 +167,7 @@ class Settings:
         )
 
 
-def compute_part(target, part, given):
+def compute_part(target: Target, part: str | int, given: float | Problem | None) -> Part:
     """One part of a bound's numbers; the arguments are the fields of a `Question`.
 
     Returns
@@ -178,13 +183,13 @@ def compute_part(target, part, given):
     return _frontier_points(target, part, counts)
 
 
-def all_parts(settings, *, bounds):
+def all_parts(settings: Settings, *, bounds: Iterable[str]) -> dict[Question, Part]:
     """Every part of these bounds' numbers, dict by `Question`."""
     questions = [settings.question(bound, part) for bound in bounds for part in PARTS]
     return {question: compute_part(*question) for question in questions}
 
 
-def frontier_curve(settings, *, bound, parts):
+def frontier_curve(settings: Settings, *, bound: str, parts: dict[Question, Part]) -> pd.DataFrame:
     """A bound's frontier and the excess risk along it.
 
     Parameters
@@ -200,7 +205,7 @@ def frontier_curve(settings, *, bound, parts):
     questions = [settings.question(bound, part) for part in range(CHUNKS)]
     noise_std, l2_reg = np.concatenate([parts[each] for each in questions if each in parts], axis=1)
     least = parts.get(settings.question(bound, LEAST))
-    if least and noise_std.min() < least.noise_std < noise_std.max():
+    if isinstance(least, RiskOptimum) and noise_std.min() < least.noise_std < noise_std.max():
         noise_std, l2_reg = np.append(noise_std, least.noise_std), np.append(l2_reg, least.l2_reg)
     order = np.argsort(noise_std, kind="stable")
     noise_std, l2_reg = noise_std[order], l2_reg[order]
@@ -208,19 +213,20 @@ def frontier_curve(settings, *, bound, parts):
     return pd.DataFrame({"noise_std": noise_std, "f": noise_std / settings.gaussian, "l2_reg": l2_reg, "risk": risk})
 
 
-def frontiers(settings, *, bounds):
+def frontiers(settings: Settings, *, bounds: Iterable[str]) -> pd.DataFrame:
     """The frontiers of these bounds, each as `frontier_curve` gives it, after a column "bound" (its label)."""
+    bounds = list(bounds)
     parts = all_parts(settings, bounds=bounds)
     curves = [
-        frontier_curve(settings, bound=bound, parts=parts).assign(bound=LABELS[bound])[
-            ["bound", "noise_std", "f", "l2_reg", "risk"]
-        ]
+        frontier_curve(settings, bound=bound, parts=parts)
+        .assign(bound=LABELS[bound])
+        .reindex(columns=["bound", "noise_std", "f", "l2_reg", "risk"])
         for bound in bounds
     ]
     return pd.concat(curves)
 
 
-def readouts(settings, *, bounds, parts=None):
+def readouts(settings: Settings, *, bounds: Iterable[str], parts: dict[Question, Part] | None = None) -> pd.DataFrame:
     """The chosen noise and the point of least risk for each bound.
 
     Parameters
@@ -235,6 +241,7 @@ def readouts(settings, *, bounds, parts=None):
     no l2_reg is enough), "least_f", what f must exceed; "best_noise_std", "best_l2_reg" and "best_risk" (nan where
     not known); "refusal", why there is no l2_reg, or ""
     """
+    bounds = list(bounds)
     parts = all_parts(settings, bounds=bounds) if parts is None else parts
     rows = {}
     for bound in bounds:
@@ -244,7 +251,9 @@ def readouts(settings, *, bounds, parts=None):
     return pd.DataFrame.from_dict(rows, orient="index", columns=READOUTS)
 
 
-def nearest_point(curve, *, column, noise_std, value, noise_limit):
+def nearest_point(
+    curve: pd.DataFrame, *, column: str, noise_std: float, value: float, noise_limit: float
+) -> tuple[float, float]:
     """The point of a frontier nearest to a place in the figure, whose axes are logarithmic.
 
     Parameters
@@ -271,7 +280,7 @@ def nearest_point(curve, *, column, noise_std, value, noise_limit):
 
 
 @lru_cache(maxsize=1000)
-def find_noise_limit(target):
+def find_noise_limit(target: Target) -> float:
     """The noise above which some lambda reaches the target: the smallest noise at an almost infinite lambda."""
     bound, family, privacy = target.arguments()
     mechanism = target.mechanism

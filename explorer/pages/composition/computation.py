@@ -5,6 +5,7 @@ runs is delta_k(epsilon) = E[1 - exp(epsilon - (omega_1 + ... + omega_k))]_+ for
 computed as an interval that contains the exact value.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import pandas as pd
 
 from explorer.accounting import (
     CompositionBound,
+    DirectedPLDs,
     Gaussian,
     GaussianLowerBound,
     HockeyStickBound,
@@ -91,7 +93,15 @@ def read(question: Question) -> Reading:
     return Reading(*map(float, composed.epsilon_interval(delta)), *log10_delta)
 
 
-def compose(mechanism, *, bounds, runs, delta, epsilon, sampling_rate=1.0):
+def compose(
+    mechanism: ObjectivePerturbation,
+    *,
+    bounds: Iterable[str],
+    runs: Iterable[int],
+    delta: float,
+    epsilon: float,
+    sampling_rate: float = 1.0,
+) -> pd.DataFrame:
     """Readings of several bounds for several numbers of runs.
 
     Parameters
@@ -114,7 +124,7 @@ def compose(mechanism, *, bounds, runs, delta, epsilon, sampling_rate=1.0):
 
 
 @lru_cache(maxsize=64)
-def single_run_plds(bound, mechanism, sampling_rate):
+def single_run_plds(bound: str, mechanism: ObjectivePerturbation, sampling_rate: float) -> DirectedPLDs:
     """The DirectedPLDs of one run, by a bound of BY_PLD or LOWER.
 
     They are shared by all k, so that the range of each profile is searched once. With a linear loss, objective

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from explorer import datasets
 from explorer.accounting import BoundNotApplicable, InfeasibleTarget, PoissonSubsampledGaussian
@@ -36,6 +37,7 @@ WINDOW = (-1.0, 6.0), (-4.5, 1.5)  # smallest ranges of the two coefficients in 
 FARTHEST = 15.0  # largest size of a coefficient in the figure
 GRID = 31  # values of each coefficient at which the loss is computed for its contours
 
+Window = tuple[tuple[float, float], tuple[float, float]]
 READOUTS = ["step_std", "final_std", "draws", "successive_correlation", "excess", "epsilon", "delta", "bound"]
 
 
@@ -59,16 +61,16 @@ class NoisyFit:
     draws: int
 
     @property
-    def prefix_covariance(self):
+    def prefix_covariance(self) -> np.ndarray:
         """Covariance of the noise of S_1, ..., S_T, ndarray (T, T)."""
         return self.covariance.cumsum(axis=0).cumsum(axis=1)
 
-    def shown_matrix(self, *, prefix_sums, absolute):
+    def shown_matrix(self, *, prefix_sums: bool, absolute: bool) -> np.ndarray:
         """Covariances (absolute) or correlations of the noise of the prefix sums or of the steps, ndarray (T, T)."""
         covariance = self.prefix_covariance if prefix_sums else self.covariance
         return covariance if absolute else correlation(covariance)
 
-    def shown_noise(self, *, prefix_sums, absolute):
+    def shown_noise(self, *, prefix_sums: bool, absolute: bool) -> tuple[np.ndarray, np.ndarray]:
         """Noise of one coordinate against step, and its standard deviation (1 unless absolute): two ndarrays (T,)."""
         noise = self.noise.cumsum() if prefix_sums else self.noise
         std = np.sqrt(np.diag(self.prefix_covariance if prefix_sums else self.covariance))
@@ -88,14 +90,23 @@ class Comparison:
     landscape : what `landscape` returns for the window
     """
 
-    fits: dict
-    refusals: dict
+    fits: dict[str, NoisyFit]
+    refusals: dict[str, str]
     readouts: pd.DataFrame
-    window: tuple
-    landscape: tuple
+    window: Window
+    landscape: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def compare_learners(*, steps, epsilon, delta, learning_rate, l2_reg, sampled, seed):
+def compare_learners(
+    *,
+    steps: int,
+    epsilon: float,
+    delta: float,
+    learning_rate: float,
+    l2_reg: float,
+    sampled: bool,
+    seed: int,
+) -> Comparison:
     """Fit the three learners to the records of `plane` with the same privacy guarantee.
 
     Parameters
@@ -134,7 +145,16 @@ def compare_learners(*, steps, epsilon, delta, learning_rate, l2_reg, sampled, s
     return Comparison(fits, refusals, summarise(fits, refusals), shown, landscape(shown))
 
 
-def specifications(*, steps, epsilon, delta, learning_rate, l2_reg, sampled, seed):
+def specifications(
+    *,
+    steps: int,
+    epsilon: float,
+    delta: float,
+    learning_rate: float,
+    l2_reg: float,
+    sampled: bool,
+    seed: int,
+) -> dict[str, tuple[type, dict]]:
     """Class and parameters of the three learners, dict by name; the arguments are those of `compare_learners`."""
     n = len(plane()[1])
     given = {"epsilon": epsilon, "delta": delta, "fit_intercept": False, "random_state": seed}
@@ -149,7 +169,7 @@ def specifications(*, steps, epsilon, delta, learning_rate, l2_reg, sampled, see
     }
 
 
-def summarise(fits, refusals):
+def summarise(fits: dict[str, NoisyFit], refusals: dict[str, str]) -> pd.DataFrame:
     """The readouts of each learner.
 
     Returns
@@ -177,7 +197,7 @@ def summarise(fits, refusals):
     return pd.DataFrame.from_dict(rows, orient="index").reindex(columns=[*READOUTS, "refusal"])
 
 
-def noise_table(fits):
+def noise_table(fits: dict[str, NoisyFit]) -> pd.DataFrame:
     """Noise against step, tidy: "learner", "step", "noise" and its "std", "prefix_noise" and its "prefix_std"."""
     tables = [
         pd.DataFrame(
@@ -195,7 +215,7 @@ def noise_table(fits):
     return _stacked(tables)
 
 
-def covariance_table(fits):
+def covariance_table(fits: dict[str, NoisyFit]) -> pd.DataFrame:
     """Covariances, tidy: "learner", "step", "other_step", "covariance" of the steps and "prefix_covariance"."""
     tables = []
     for name, fit in fits.items():
@@ -206,7 +226,7 @@ def covariance_table(fits):
     return _stacked(tables)
 
 
-def path_table(fits):
+def path_table(fits: dict[str, NoisyFit]) -> pd.DataFrame:
     """Paths of the coefficients, tidy: "learner", "step", "theta_1" and "theta_2"."""
     tables = []
     for name, fit in fits.items():
@@ -215,20 +235,20 @@ def path_table(fits):
     return _stacked(tables)
 
 
-def correlation(covariance):
+def correlation(covariance: np.ndarray) -> np.ndarray:
     """The correlation matrix of a covariance matrix, ndarray of its shape."""
     std = np.sqrt(np.diag(covariance))
     return covariance / np.outer(std, std)
 
 
 @lru_cache(maxsize=1)
-def plane():
+def plane() -> tuple[np.ndarray, np.ndarray]:
     """The synthetic records, X (n, 2) and y (n,)."""
     return datasets.logistic_plane()
 
 
 @lru_cache(maxsize=1)
-def minimum():
+def minimum() -> np.ndarray:
     """The coefficients without privacy or regularisation, ndarray (2,)."""
     X, y = plane()
     records = Records(X, np.where(y == 1, 1.0, -1.0), data_norm=1.0, constant=False)
@@ -236,7 +256,7 @@ def minimum():
     return newton(objective, gradient_tol=1e-9).x
 
 
-def excess(theta):
+def excess(theta: ArrayLike) -> np.ndarray:
     """By how much the mean loss of the records exceeds its minimum: theta (..., 2) to ndarray (...), nats."""
     X, y = plane()
     signs = np.where(y == 1, 1.0, -1.0)
@@ -245,21 +265,21 @@ def excess(theta):
 
 
 @lru_cache(maxsize=32)
-def landscape(window):
+def landscape(window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`excess` over ((low, high), (low, high)): two ndarrays (GRID,) and one (GRID, GRID), rows by the second."""
     first, second = (np.linspace(*ends, GRID) for ends in window)
     return first, second, excess(np.stack(np.meshgrid(first, second), axis=-1))
 
 
-def window(fits):
+def window(fits: dict[str, NoisyFit]) -> Window:
     """The ranges of both coefficients that show WINDOW and, up to FARTHEST, every path: ((low, high), (low, high))."""
     points = np.vstack([np.transpose(WINDOW), *(fit.path for fit in fits.values())])
-    low = np.maximum(np.floor(2 * points.min(axis=0)) / 2, -FARTHEST)
-    high = np.minimum(np.ceil(2 * points.max(axis=0)) / 2, FARTHEST)
-    return tuple(zip(low.tolist(), high.tolist(), strict=True))
+    left, bottom = np.maximum(np.floor(2 * points.min(axis=0)) / 2, -FARTHEST).tolist()
+    right, top = np.minimum(np.ceil(2 * points.max(axis=0)) / 2, FARTHEST).tolist()
+    return (left, right), (bottom, top)
 
 
-def step_weight(name, *, steps, sampled):
+def step_weight(name: str, *, steps: int, sampled: bool) -> float:
     """Weight of a step of a learner in one pass over the records, float; see the module's docstring."""
     on_part = name == DP_FTRL or (name == DP_SGD and sampled)
     return 1.0 if on_part else 1 / steps
