@@ -32,12 +32,21 @@ mathjax2_config = {
     "config": ["TeX-AMS-MML_HTMLorMML-full.js"],
     "messageStyle": "none",
     "showMathMenu": False,
-    "CommonHTML": {"linebreaks": {"automatic": True}},
-    "HTML-CSS": {"linebreaks": {"automatic": False}, "availableFonts": ["TeX"], "webFont": "TeX"},
+    # the only fonts that the package has
+    "HTML-CSS": {
+        "availableFonts": [],
+        "preferredFont": None,
+        "imageFont": None,
+        "webFont": "STIX-Web",
+        "matchFontHeight": False,
+        "scale": 112,
+        "linebreaks": {"automatic": True},
+    },
+    "fast-preview": {"disabled": True},  # in fonts that it does not have
     "TeX": {"equationNumbers": {"autoNumber": "none"}},
 }
 
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_google_docstring = False
