@@ -42,7 +42,8 @@ mathjax2_config = {
         "scale": 112,
         "linebreaks": {"automatic": True},
     },
-    "fast-preview": {"disabled": True},  # in fonts that it does not have
+    "fast-preview": {"disabled": True},  # in fonts that the package does not have
+    "menuSettings": {"FastPreview": False},
     "TeX": {"equationNumbers": {"autoNumber": "none"}},
 }
 
