@@ -31,7 +31,8 @@ from bokeh.embed import components as _components
 from IPython.display import HTML as _HTML
 
 def _picture(view):
-    page = type(view)(view.state)
+    own = {"styles": view.styles} if hasattr(view, "styles") else {}  # of bounds that the vocabulary does not know
+    page = type(view)(view.state, **own)
     for press in {"FitView": ["run"], "SolversView": ["run", "run_growth"]}.get(type(page).__name__, []):
         _asyncio.run(getattr(page, press)())
     sections = getattr(page, "pictures", {})
