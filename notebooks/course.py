@@ -34,7 +34,7 @@ def _picture(view):
     own = {"styles": view.styles} if hasattr(view, "styles") else {}  # of bounds that the vocabulary does not know
     page = type(view)(view.state, **own)
     for press in {"FitView": ["run"], "SolversView": ["run", "run_growth"]}.get(type(page).__name__, []):
-        _asyncio.run(getattr(page, press)())
+        getattr(page, press)()  # in a thread without an event loop it returns when the job has ended
     sections = getattr(page, "pictures", {})
     figures = [picture.plot for picture in sections[view.state.section]] if sections else page.plots
     _arrange(figures)

@@ -107,7 +107,10 @@ def test_the_reference_has_every_public_name(package, site):
     "path", [path for path in PAGES if "```python" in path.read_text(encoding="utf-8")], ids=lambda path: path.stem
 )
 def test_code_runs_as_it_stands(path, monkeypatch, tmp_path):
-    """Blocks in order, as a reader would paste them; each printed number starts with what its comment shows."""
+    """Blocks in order, as a reader would paste them; each printed number starts with what its comment shows.
+
+    A fragment that is not meant to run is marked as `py`.
+    """
     monkeypatch.chdir(tmp_path)
     scope = {"__name__": "__main__"}
     for block in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL):
