@@ -57,6 +57,7 @@ slides: $(VENV)/notebooks
 lint: $(VENV)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 # The paper's experiments, an hour or two on two cores; after an interruption, what is missing of them. Adult comes from
 # the folder EXPLORER_DATA_HOME, or from OpenML.

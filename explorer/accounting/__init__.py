@@ -1,4 +1,4 @@
-"""What does it cost? Mechanisms, privacy bounds and calibration, vectorised and in the log domain."""
+"""Privacy accounting: mechanisms, bounds on their privacy, and calibration; vectorised and in the log domain."""
 
 from explorer.accounting.approximate_minima import AMPBound, amp_accountant
 from explorer.accounting.bounds.attained import AttainedLowerBound
@@ -52,6 +52,8 @@ from explorer.accounting.selection import (
 )
 from explorer.accounting.subsampling import poisson_subsampled_gaussian_rdp, steepest_order
 
+# The bounds on objective perturbation, of which the last two are lower bounds. As an attribute of this package the name
+# hides the subpackage; `from explorer.accounting.bounds.renyi import ...` is not affected.
 bounds = (
     KiferBound,
     RenyiBound,
@@ -119,3 +121,8 @@ __all__ = [
     "refined_plds",
     "steepest_order",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names alone: modules are imported by their paths."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

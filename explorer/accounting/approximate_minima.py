@@ -1,78 +1,85 @@
-"""Algorithm 1 by any bound on its objective: exact objective perturbation followed by the Gaussian of its output step.
+"""Algorithm 1 (Redberg, Koskela & Wang 2023): any bound on its objective, composed with the Gaussian output step.
 
 With delta_obj a privacy profile of the objective at every real epsilon and t = 2 tau / (lambda sigma_out),
 
     delta(epsilon) = E delta_obj(epsilon - Z),    Z ~ N(t^2/2, t^2),
 
-for Z is the privacy loss of the output step. Every number here is that expectation from above, in one of two ways.
+since Z is the privacy loss of the output step. All functions compute that expectation from above, in one of two ways.
 
-*By chords*, for any bound. In gamma = e^epsilon a privacy profile is convex and falls. So between two points where a
-bound on it is known it lies below the chord of the two values of the bound, convex or not as the bound itself may be,
-and, more coarsely, below the value at the left one. Over a panel of Z a chord has a mean of Gaussian and exponentially
-tilted Gaussian masses; the error is of second order. Panels are bisected where their error is largest.
+*By chords*, for any bound. In gamma = e^epsilon a privacy profile is convex and non-increasing. So between two points
+at which a bound on it is known, it is below the chord through the two values of the bound (the bound itself need not be
+convex) and below the value at the left point. The mean of a chord over a panel of Z consists of Gaussian and
+exponentially tilted Gaussian masses; the error is of second order. Panels with the largest errors are divided.
 
-*By the density of the sum*, for the losses in closed form. With X ~ N(0, s^2), r^2 = s^2 + t^2 and e = epsilon - r^2/2,
-the density of s^2/2 + |X| + Z at epsilon + v is (2/r) phi((e+v)/r) Phi(s (e+v) / (t r)), a skew normal one, and that of
-max(0, s^2/2 + X) + Z is (1/r) phi((e+v)/r) Phi(s (epsilon+v) / (t r)) besides the mass Phi(-s/2) of Z alone. So both
-profiles need, at start = r^2/2 or 0, the integral over v > 0 of
+*By the density of the sum*, for privacy losses in closed form. With X ~ N(0, s^2), r^2 = s^2 + t^2 and e = epsilon -
+r^2/2, the density of s^2/2 + |X| + Z at epsilon + v is (2/r) phi((e+v)/r) Phi(s (e+v) / (t r)), a skew normal one, and
+that of max(0, s^2/2 + X) + Z is (1/r) phi((e+v)/r) Phi(s (epsilon+v) / (t r)) plus Phi(-s/2) times the density of Z. So
+both profiles need, at start = r^2/2 or 0, the integral over v > 0 of
 
     (1 - e^-v) phi((e+v)/r) / r  Phi(s (epsilon - start + v) / (t r)).
 
 For e >= 0 the trapezoidal rule in u = log v with step 1/8 has a relative error below 6.3e-14. Proof: let cos 2a = 1/5
 and |Im u| <= a, so that v = |v| e^(i b), |b| <= a. There |1 - e^-v| <= (1 - e^-|v|) / cos a; the Gaussian factor is at
-most its value at c |v|, c^2 = cos 2a <= cos^2 a; and Phi's argument keeps within the angle a of the positive axis,
+most its value at c |v|, c^2 = cos 2a <= cos^2 a; and Phi's argument stays within the angle a of the positive axis,
 where |Phi| <= 1 + int_0^inf e^(-x^2/10) dx / sqrt(2 pi) < 2.12, against at least 1/2 on the axis. As 1 - e^(-v/c) <=
 (1 - e^-v) / c, the modulus has at most 2.12 * 2 / (c^2 cos a) < 27.4 times the integral itself, and the rule's error is
 at most 2 * 27.4 / (e^(16 pi a) - 1) of it (Trefethen & Weideman 2014, Theorem 5.1).
 
 For e < 0 the first profile is E H(epsilon - s^2/2 - |X|; t) by the same rule in log |X|, of relative error below 9e-14.
-With D = r |e| and x for |X|, H is K((D + x)/t), where K(0) = 1/2 - phi(0) m(t), m the Mills ratio, and
-K'(z) = t e^(t^2/2 - t z) Phi(z - t) = t phi(z) m(t - z). On the strip z keeps within the angle a, so |phi(z)| <= phi(0)
-e^(-|z|^2/10); |m(z)| <= m(0) for Re z >= 0, hence |K'| <= t e^(-|z|^2/10) / 2, to which for Re z > t comes
-t e^(t^2/2 - t Re z). If t <= 1, then K(0) >= 0.238 t and K(y) >= (1 - e^(-t y)) / 2 on the axis, and integrating K'
-from 0 to z gives |K(z)| <= K(0) + e^(1/2) (1 - e^(-t |z|)) / cos a + 1.41 t <= 16.5 K(c |z|); if t > 1, |K| is at most
-2.12 + 1.5 and K >= 0.238. With the Gaussian factor of x as before, the modulus has at most 16.5 / c < 37 times the
-integral. For e < 0 the second profile is taken by chords.
+With D = r |e| and x for |X|, H is K((D + x)/t), where K(0) = 1/2 - phi(0) m(t), m the Mills ratio, and K'(z) = t
+e^(t^2/2 - t z) Phi(z - t) = t phi(z) m(t - z). On the strip z stays within the angle a, so |phi(z)| <= phi(0)
+e^(-|z|^2/10); |m(z)| <= m(0) for Re z >= 0, hence |K'| <= t e^(-|z|^2/10) / 2, plus t e^(t^2/2 - t Re z) for Re z > t.
+If t <= 1, then K(0) >= 0.238 t and K(y) >= (1 - e^(-t y)) / 2 on the axis, and integrating K' from 0 to z gives |K(z)|
+<= K(0) + e^(1/2) (1 - e^(-t |z|)) / cos a + 1.41 t <= 16.5 K(c |z|); if t > 1, |K| is at most 2.12 + 1.5 and K >=
+0.238. With the Gaussian factor of x as before, the modulus has at most 16.5 / c < 37 times the integral. For e < 0 the
+second profile is taken by chords.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr
 
 from explorer.accounting.bounds.attained import AttainedLowerBound
 from explorer.accounting.bounds.gaussian import GaussianLowerBound, log_delta
 from explorer.accounting.bounds.hockey_stick import HockeyStickBound
 from explorer.accounting.bounds.kifer import KiferBound
-from explorer.accounting.bounds.refined import RefinedBound, monotone_log_delta
+from explorer.accounting.bounds.refined import DirectionalBound, RefinedBound, monotone_log_delta
 from explorer.accounting.bounds.renyi import RenyiBound
 from explorer.accounting.bounds.tight import TightBound
 from explorer.accounting.logspace import log_normal_density
-from explorer.accounting.mechanisms import ApproximateMinimaPerturbation
+from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, ObjectivePerturbation
 from explorer.accounting.pld.composition import (
     CompositionBound,
+    DirectedPLDs,
     directed_profiles,
     hockey_stick_plds,
     profile_plds,
     refined_plds,
 )
-from explorer.accounting.protocol import ProfileBound
+from explorer.accounting.protocol import PrivacyBound, ProfileBound
+from explorer.accounting.types import FloatArray, IntArray, LogProfile
 from explorer.validation import epsilon_array, instance, natural, real
 
-_MARGIN = 1e-12  # relative, in delta: more than all rules and sums here can lose, what they leave out included
+_MARGIN = 1e-12  # relative, in delta: more than the errors of all rules and sums here, with their omitted tails
 _ROUNDING = 16 * np.finfo(float).eps
 _STEP = 1 / 8
-_SHORTEST, _LONGEST = 1e-7, 45.0  # v in units of its scale; what lies outside weighs less than 1e-13 of the integral
+_SHORTEST, _LONGEST = 1e-7, 45.0  # v in units of its scale; the rest is below 1e-13 of the integral
 _HALF_NORMAL = np.exp(np.arange(np.log(1e-14), np.log(10), _STEP))  # in standard deviations
-_LEFT, _LOG_RIGHT = -9.0, 45.0  # in standard deviations of Z; and as the logarithm of what lies beyond
+_LEFT, _LOG_RIGHT = -9.0, 45.0  # in standard deviations of Z; minus the log of the mass beyond
 _FIRST_PANELS, _MOST_PANELS = 64, 20_000  # per epsilon
 _PIECES, _ROUNDS = 16, 40
 _NARROW = 0.5
 _NODES, _WEIGHTS = (x / 2 for x in np.polynomial.legendre.leggauss(6))
 _NODES = _NODES + 0.5
 
+_Composed: TypeAlias = Callable[[Any, FloatArray, float, float], FloatArray]  # of bound, epsilon, t, accuracy
 
-def half_normal_sum_log_delta(epsilon, *, sensitivity_ratio, output_ratio):
+
+def half_normal_sum_log_delta(epsilon: ArrayLike, *, sensitivity_ratio: float, output_ratio: float) -> FloatArray:
     """Log of the profile of s^2/2 + |N(0, s^2)| + N(t^2/2, t^2), from above, at every real epsilon.
 
     Parameters
@@ -82,7 +89,7 @@ def half_normal_sum_log_delta(epsilon, *, sensitivity_ratio, output_ratio):
 
     Returns
     -------
-    ndarray of epsilon's shape, natural log of delta: the exact one, 1e-12 and rounding errors of the logarithm, at most
+    ndarray of epsilon's shape, natural log of delta: above the exact value, by at most 1e-12 and rounding errors
     """
     s, t, epsilon = sensitivity_ratio, output_ratio, np.asarray(epsilon, float)
     r = np.hypot(s, t)
@@ -93,16 +100,16 @@ def half_normal_sum_log_delta(epsilon, *, sensitivity_ratio, output_ratio):
     return value[()]
 
 
-def _log_half_normal_mean(epsilon, s, t):
+def _log_half_normal_mean(epsilon: FloatArray, s: float, t: float) -> FloatArray:
     """Log of E H(epsilon - |X|; t), X ~ N(0, s^2), from above, for epsilon <= t^2/2, by the rule in log |X|."""
     x = _HALF_NORMAL
     log_h = log_delta(epsilon[..., None] - s * x, sensitivity_ratio=t)
     weight = x * np.exp(-np.square(x) / 2) * _STEP * np.sqrt(2 / np.pi)
-    peak = log_h[..., -1]  # H falls with epsilon
+    peak = log_h[..., -1]  # H is non-increasing in epsilon
     return np.minimum(peak + np.log((np.exp(log_h - peak[..., None]) * weight).sum(axis=-1)) + _MARGIN, 0)
 
 
-def rectified_normal_sum_log_delta(epsilon, *, sensitivity_ratio, output_ratio):
+def rectified_normal_sum_log_delta(epsilon: ArrayLike, *, sensitivity_ratio: float, output_ratio: float) -> FloatArray:
     """Log of the profile of max(0, N(s^2/2, s^2)) + N(t^2/2, t^2), from above, for epsilon >= (s^2 + t^2) / 2.
 
     Parameters and returns as for `half_normal_sum_log_delta`.
@@ -111,28 +118,36 @@ def rectified_normal_sum_log_delta(epsilon, *, sensitivity_ratio, output_ratio):
     return np.logaddexp(alone, _log_weighted_tail(epsilon, sensitivity_ratio, output_ratio, 0.0))
 
 
-def _log_weighted_tail(epsilon, s, t, start):
-    """Log of the integral of the module's docstring, from above; v counts in units of the scale r / max(1, e/r)."""
+def _log_weighted_tail(epsilon: ArrayLike, s: float, t: float, start: float) -> FloatArray:
+    """Log of the integral of the module's docstring, from above; v is in units of the scale r / max(1, e/r)."""
     r = np.hypot(s, t)
     with np.errstate(over="ignore"):
         e = np.asarray(epsilon, float)[..., None] / r - r / 2
     fall = np.clip(e, 1, 1e300)
-    scale = np.maximum(r / fall, 1e-200)  # (1 - e^-x)/x is at 1e-200 what it is at 0
-    first = np.log(_SHORTEST) - np.log(max(1, r)) / 2  # where v is long, 1 - e^-v is linear below 1 only
+    scale = np.maximum(r / fall, 1e-200)  # (1 - e^-x)/x is constant below 1e-200
+    first = np.log(_SHORTEST) - np.log(max(1, r)) / 2  # where v is large, 1 - e^-v is linear below 1 only
     v = np.exp(np.arange(first, np.log(_LONGEST), _STEP))
     with np.errstate(over="ignore", under="ignore"):
         gain = -np.expm1(-scale * v) / scale * np.exp(-v * (np.minimum(e, fall) / fall) - np.square(v / fall) / 2)
         mass = ndtr(s / t * (np.maximum(e + (r / 2 - start / r), 0) + v / fall))
         total = np.log(_STEP * (v * gain * mass).sum(axis=-1))
-    peak = log_normal_density(e) * (1 - _ROUNDING)  # e carries a few rounding errors
+    peak = log_normal_density(e) * (1 - _ROUNDING)  # e has a few rounding errors
     return (peak + np.log(r) - 2 * np.log(fall))[..., 0] + total + _MARGIN
 
 
-def chord_log_delta(profile, epsilon, *, output_ratio, accuracy, enough=-np.inf):
+def chord_log_delta(
+    profile: LogProfile,
+    epsilon: FloatArray,
+    *,
+    output_ratio: float,
+    accuracy: float,
+    enough: ArrayLike = -np.inf,
+) -> FloatArray:
     """Log of E delta_obj(epsilon - Z), Z ~ N(t^2/2, t^2), from above, by chords (module docstring).
 
-    Where the panels end is a matter of tightness alone. They are divided until an estimate of what they add, for each
-    the square of the change in log delta over twelve, is `accuracy` in all, or there are 20 000 of them.
+    Any panels give a valid bound; their number decides how tight it is. They are divided until the estimated relative
+    error, for each panel the square of the change in log delta over twelve, is at most `accuracy` in total, or there
+    are 20 000 of them.
 
     Parameters
     ----------
@@ -140,21 +155,21 @@ def chord_log_delta(profile, epsilon, *, output_ratio, accuracy, enough=-np.inf)
     epsilon : ndarray (n,), finite, nats
     output_ratio : float > 0, t
     accuracy : float > 0, relative, in delta
-    enough : array_like that broadcasts to epsilon; what is at most this is not improved on
+    enough : array_like that broadcasts to epsilon; values of log delta at most this are not refined
 
     Returns
     -------
     ndarray (n,), natural log of delta
     """
-    t = output_ratio
+    t, enough = output_ratio, np.asarray(enough, float)
     centre, owner = epsilon - t * t / 2, np.arange(epsilon.size)
     far = np.sqrt(2 * (_LOG_RIGHT - np.clip(profile(centre), -1e12, 0)))  # the mean is at least delta_obj(centre) / 2
     ends = np.stack([np.full(epsilon.shape, _LEFT), far])
     values = profile(centre - t * ends)
-    # to the right of all panels delta is at most 1, to their left at most what it is there
+    # right of all panels delta is at most 1; left of them it is at most its value at their left end
     tails = np.logaddexp(log_ndtr(_LEFT) + values[0], log_ndtr(-far))
     split, pieces = np.concatenate([ends, values]), _FIRST_PANELS
-    done, owners = np.empty((6, 0)), np.empty(0, int)
+    done, owners, total = np.empty((6, 0)), np.empty(0, int), tails
     for _ in range(_ROUNDS):
         new, owner = _divide(split[:4], owner, pieces, lambda y, k: profile(centre[k] - t * y))
         done, owners = np.concatenate([done, _with_mean(new, t)], axis=1), np.concatenate([owners, owner])
@@ -167,14 +182,16 @@ def chord_log_delta(profile, epsilon, *, output_ratio, accuracy, enough=-np.inf)
         if not chosen.any():
             break
         split, owner = done[:, chosen], owners[chosen]
-        # the error of n parts is 1/n^2 of the whole's, in all
+        # n parts together have 1/n^2 of the error
         pieces = np.exp(np.minimum((split[5] - share[chosen]) / 3, 9))
         pieces = np.clip(pieces, 2, np.clip(_MOST_PANELS / count, 2, _PIECES)[owner])
         done, owners = done[:, ~chosen], owners[~chosen]
     return np.minimum(total * (1 - _ROUNDING) + _MARGIN, 0)
 
 
-def _divide(panels, owner, pieces, value):
+def _divide(
+    panels: FloatArray, owner: IntArray, pieces: ArrayLike, value: Callable[[FloatArray, IntArray], FloatArray]
+) -> tuple[FloatArray, IntArray]:
     """Panels (rows left, right, log delta at either end) in `pieces` equal parts each, and the owner of each part."""
     pieces = np.broadcast_to(np.ceil(pieces).astype(int), owner.shape)
     last = np.cumsum(pieces) - 1
@@ -189,11 +206,11 @@ def _divide(panels, owner, pieces, value):
     return np.stack([left, ends[0], low, ends[1]]), owner
 
 
-def _with_mean(panels, t):
-    """Rows left, right (in standard deviations of Z), log delta at either; added: log of the mean, and of its excess.
+def _with_mean(panels: FloatArray, t: float) -> FloatArray:
+    """The rows of `panels` (left, right, log delta at either), then the log of the mean, and of its estimated error.
 
-    On a narrow panel the Gaussian times the chord is integrated by a six-point Gauss rule, whose error there is below
-    1e-15: the integrand is known, entire and nearly constant. A wide one has the larger delta throughout.
+    On a narrow panel the Gaussian times the chord is integrated by a six-point Gauss rule, whose error is below 1e-15:
+    the integrand is entire and nearly constant there. On a wide one delta is replaced by its larger value.
     """
     left, right, low, high = panels
     low, width = np.minimum(low, high), right - left
@@ -202,7 +219,7 @@ def _with_mean(panels, t):
         drop = np.where(low < high, high - low, 0.0)
         y = width * _NODES[:, None]
         tilt = max(t, 1e-200)
-        share = np.expm1(-tilt * y) / np.expm1(-tilt * width)  # of the right end, linear in e^(-t y)
+        share = np.expm1(-tilt * y) / np.expm1(-tilt * width)  # weight of the right end, linear in e^(-t y)
         chord = share + np.exp(-drop) * (1 - share)
         mean = _WEIGHTS @ (chord * np.exp(-y * (left + y / 2)))
         log_mean = log_normal_density(left) + np.log(width * mean)
@@ -212,8 +229,8 @@ def _with_mean(panels, t):
     return np.stack([left, right, low, high, log_mean, excess])
 
 
-def _log_sum_by(owner, log_value, start):
-    """Log of start plus the sum of each owner's values, all given by their logarithms."""
+def _log_sum_by(owner: IntArray, log_value: FloatArray, start: FloatArray) -> FloatArray:
+    """Log of start plus the sum of each owner's values, from the logarithms of all."""
     peak = start.copy()
     np.maximum.at(peak, owner, log_value)
     peak = np.where(np.isfinite(peak), peak, 0)
@@ -222,17 +239,17 @@ def _log_sum_by(owner, log_value, start):
         return peak + np.log(weight + np.exp(start - peak))
 
 
-def _hockey_stick(proof, epsilon, t, accuracy):
-    s, shift = proof.mechanism.sensitivity_ratio, np.log1p(-proof.mechanism.curvature_ratio)
+def _hockey_stick(bound: HockeyStickBound, epsilon: FloatArray, t: float, accuracy: float) -> FloatArray:
+    s, shift = bound.mechanism.sensitivity_ratio, np.log1p(-bound.mechanism.curvature_ratio)
     return half_normal_sum_log_delta(epsilon + shift, sensitivity_ratio=s, output_ratio=t)
 
 
-def _refined(proof, epsilon, t, accuracy):
-    s, shift = proof.mechanism.sensitivity_ratio, np.log1p(proof.mechanism.curvature_ratio)
-    r = np.hypot(s, t)
+def _refined(bound: DirectionalBound, epsilon: FloatArray, t: float, accuracy: float) -> FloatArray:
+    s, shift = bound.mechanism.sensitivity_ratio, np.log1p(bound.mechanism.curvature_ratio)
+    r = float(np.hypot(s, t))
     remove = log_delta(epsilon - shift, sensitivity_ratio=r)
     add = half_normal_sum_log_delta(epsilon, sensitivity_ratio=s, output_ratio=t)
-    if not proof.mechanism.monotone_loss:
+    if not bound.mechanism.monotone_loss:
         return np.maximum(remove, add)
     far = epsilon >= r * r / 2
     add[far] = rectified_normal_sum_log_delta(epsilon[far], sensitivity_ratio=s, output_ratio=t)
@@ -243,60 +260,80 @@ def _refined(proof, epsilon, t, accuracy):
     return np.maximum(remove, add)
 
 
-def _tight(proof, epsilon, t, accuracy):
-    # far out in the tail there are too few chords; the refined bound holds too, and is never below the tight one
-    return np.minimum(_any_bound(proof, epsilon, t, accuracy), _refined(proof, epsilon, t, accuracy))
+def _tight(bound: TightBound, epsilon: FloatArray, t: float, accuracy: float) -> FloatArray:
+    # the refined bound is never below the tight one, but has no error of chords, which is large far out in the tail
+    return np.minimum(_any_bound(bound, epsilon, t, accuracy), _refined(bound, epsilon, t, accuracy))
 
 
-def _any_bound(proof, epsilon, t, accuracy):
-    add, remove = directed_profiles(proof)
+def _any_bound(bound: PrivacyBound, epsilon: FloatArray, t: float, accuracy: float) -> FloatArray:
+    add, remove = directed_profiles(bound)
     composed = partial(chord_log_delta, epsilon=epsilon, output_ratio=t, accuracy=accuracy)
-    larger = composed(remove)  # nearly always: it has the curvature term
+    larger = composed(remove)  # with few exceptions, since only "remove" has the curvature term
     return larger if remove is add else np.maximum(composed(add, enough=larger), larger)
 
 
 # by exact type: a subclass may have another profile
-_COMPOSED = {HockeyStickBound: _hockey_stick, RefinedBound: _refined, TightBound: _tight}
-_LOSSES = {HockeyStickBound: hockey_stick_plds, RefinedBound: refined_plds}
+_COMPOSED: dict[type, _Composed] = {HockeyStickBound: _hockey_stick, RefinedBound: _refined, TightBound: _tight}
+_PLDS: dict[type, Callable[[object], DirectedPLDs]] = {
+    HockeyStickBound: hockey_stick_plds,
+    RefinedBound: refined_plds,
+}
 
 
 class AMPBound(ProfileBound):
-    """The privacy of Algorithm 1 by any bound on its objective: delta(epsilon) = E delta_obj(epsilon - Z).
+    """A bound on Algorithm 1 from any bound on its objective: delta(epsilon) = E delta_obj(epsilon - Z).
 
-    Z ~ N(t^2/2, t^2) is the privacy loss of the output step, t = 2 tau / (lambda sigma_out). The number reported is
-    never below that mean: for `HockeyStickBound` and `RefinedBound` it exceeds it by a relative 1e-12 in delta (where
+    Z ~ N(t^2/2, t^2) is the privacy loss of the output step, t = 2 tau / (lambda sigma_out). The result is never below
+    that expectation: for `HockeyStickBound` and `RefinedBound` it exceeds it by a relative 1e-12 in delta (where
     epsilon, without the curvature term, is below (s^2 + t^2)/2, by `accuracy`), for other bounds by `accuracy`. See
     this module's docstring.
 
     Parameters
     ----------
     mechanism : ApproximateMinimaPerturbation
-    bound : callable, ObjectivePerturbation to PrivacyBound: a guarantee at epsilon >= 0 in both directions, or, where
-        it has `log_delta_add` and `log_delta_remove`, one for each direction at every real epsilon
-    uses : int >= 1, how often Algorithm 1 runs on the same data, once per class in one-vs-rest; from 2 on this is
-        `CompositionBound` with the losses of `bound`
-    accuracy : float inside (0, 1), relative, in delta; aimed at by the chords, guaranteed by nothing but their number
+    bound : callable, ObjectivePerturbation to PrivacyBound: a bound at epsilon >= 0 on both directions, or, where it
+        has `log_delta_add` and `log_delta_remove`, one on each direction at every real epsilon
+    uses : int >= 1, number of runs of Algorithm 1 on the same data, such as one per class in one-vs-rest; from 2 on
+        this is `CompositionBound` with the privacy loss distributions of `bound`
+    accuracy : float inside (0, 1), relative, in delta; the target of the chords, which may miss it (by a looser bound)
+        at 20 000 panels
 
     Raises
     ------
     What `bound` raises, such as BoundNotApplicable (a ValueError); TypeError for another mechanism; ValueError for a
     lower bound, uses or accuracy out of range.
 
-    References: Redberg, Koskela, Wang 2023, Algorithm 1; Zhu, Dong, Wang 2022, Theorem 10.
+    Examples
+    --------
+    >>> from explorer.accounting import AMPBound, ApproximateMinimaPerturbation, RefinedBound
+    >>> mechanism = ApproximateMinimaPerturbation(
+    ...     noise_std=5, l2_reg=20, lipschitz=1, smoothness=1, gradient_tol=1e-4, output_noise_std=1e-3
+    ... )
+    >>> round(float(AMPBound(mechanism, bound=RefinedBound).epsilon(1e-5)), 4)
+    0.7753
+
+    References: Redberg, Koskela & Wang 2023, Algorithm 1; Zhu, Dong & Wang 2022, Theorem 10.
     """
 
-    def __init__(self, mechanism, *, bound=HockeyStickBound, uses=1, accuracy=1e-6):
+    def __init__(
+        self,
+        mechanism: ApproximateMinimaPerturbation,
+        *,
+        bound: Callable[[ObjectivePerturbation], PrivacyBound] = HockeyStickBound,
+        uses: int = 1,
+        accuracy: float = 1e-6,
+    ) -> None:
         self.mechanism = instance("mechanism", mechanism, ApproximateMinimaPerturbation)
         self.uses = natural("uses", uses)
         self.accuracy = real("accuracy", accuracy, rule="inside (0, 1)", valid=lambda x: (x > 0) & (x < 1))
-        self.objective_bound = _guarantee("bound", bound)(mechanism.objective)
+        self.objective_bound = _upper_bound("bound", bound)(mechanism.objective)
         self._output_ratio = mechanism.output_step.sensitivity_ratio
         kind = type(self.objective_bound)
         self._single = _COMPOSED.get(kind, _any_bound)
-        losses = _LOSSES[kind] if bound is kind and kind in _LOSSES else partial(profile_plds, bound=bound)
-        self._several = None if self.uses == 1 else CompositionBound(mechanism, uses=self.uses, plds=losses)
+        plds = _PLDS[kind] if bound is kind and kind in _PLDS else partial(profile_plds, bound=bound)
+        self._several = None if self.uses == 1 else CompositionBound(mechanism, uses=self.uses, plds=plds)
 
-    def log_delta(self, epsilon):
+    def log_delta(self, epsilon: ArrayLike) -> FloatArray:
         """Log of delta(epsilon), from above, of epsilon's shape; epsilon array_like in nats, any real number."""
         if self._several is not None:
             return self._several.log_delta(epsilon)
@@ -308,21 +345,21 @@ class AMPBound(ProfileBound):
             value[finite] = np.minimum(composed, 0)
         return value[()]
 
-    def epsilon(self, delta):
-        """Smallest epsilon >= 0 (nats) at which the bound grants delta, of delta's shape."""
+    def epsilon(self, delta: ArrayLike) -> FloatArray:
+        """Smallest epsilon >= 0 (nats) at which the bound guarantees delta, of delta's shape."""
         return super().epsilon(delta) if self._several is None else self._several.epsilon(delta)
 
 
-def _guarantee(name, bound):
-    """`bound`, unless it is one of the lower bounds."""
+def _upper_bound(name: str, bound: Callable) -> Callable:
+    """`bound`; ValueError if it is one of the lower bounds."""
     if bound in (GaussianLowerBound, AttainedLowerBound):
         raise ValueError(
-            f"{name} must be an upper bound: got {name}={bound.__name__}, a lower bound, which guarantees nothing"
+            f"{name} must be an upper bound: got {name}={bound.__name__}, a lower bound, which is no guarantee"
         )
     return bound
 
 
-_ON_OBJECTIVE = {
+_ON_OBJECTIVE: dict[str, Callable[[ObjectivePerturbation], PrivacyBound]] = {
     "hockey_stick": HockeyStickBound,
     "refined": RefinedBound,
     "tight": TightBound,
@@ -330,22 +367,25 @@ _ON_OBJECTIVE = {
 }
 
 
-def amp_accountant(accountant, *, name="accountant"):
-    """The callable, ApproximateMinimaPerturbation to PrivacyBound, that `accountant` names.
+def amp_accountant(
+    accountant: str | Callable[..., PrivacyBound], *, name: str = "accountant"
+) -> Callable[..., PrivacyBound]:
+    """The callable, ApproximateMinimaPerturbation to PrivacyBound, for a name or a class of bounds.
 
     Parameters
     ----------
     accountant : "renyi" (the paper's choice), "hockey_stick", "refined", "tight" or "kifer"; or the class of one of
-        these bounds, which for all but RenyiBound is wrapped in `AMPBound`; or any other callable, which is returned as
-        it is. For a bound of your own on ObjectivePerturbation: functools.partial(AMPBound, bound=...)
-    name : str, the parameter's name as the caller knows it
+        these bounds, which for all but RenyiBound is wrapped in `AMPBound`; or any other callable, which is returned
+        unchanged. For a bound of your own on ObjectivePerturbation: functools.partial(AMPBound, bound=...)
+    name : str, the parameter's name in error messages
 
     Raises
     ------
-    ValueError for another name, and for a lower bound; TypeError for what is neither a name nor callable.
+    ValueError for another name, and for a lower bound; TypeError for a value that is neither a string nor callable.
 
     Examples
     --------
+    >>> from explorer.accounting import amp_accountant
     >>> amp_accountant("renyi").__name__
     'RenyiBound'
     """
@@ -356,7 +396,8 @@ def amp_accountant(accountant, *, name="accountant"):
         accountant = names[accountant]
     if not callable(accountant):
         raise TypeError(f"{name} must be a name or callable: got {name}={accountant!r}")
-    if accountant in _ON_OBJECTIVE.values():
-        loose = {"accuracy": 1e-4} if accountant is TightBound else {}  # about its own tolerance
-        return partial(AMPBound, bound=accountant, **loose)
-    return _guarantee(name, accountant)
+    for bound in _ON_OBJECTIVE.values():
+        if accountant is bound:
+            accuracy = {"accuracy": 1e-4} if bound is TightBound else {}  # about the tolerance of TightBound
+            return partial(AMPBound, bound=bound, **accuracy)
+    return _upper_bound(name, accountant)

@@ -1,66 +1,84 @@
-"""From a privacy target back to a mechanism's parameter, never less private than asked.
+"""Calibration: the smallest parameter of a mechanism at which a bound guarantees a privacy target (epsilon, delta).
 
-epsilon from delta and delta from epsilon need no search here: ask any bound, `bound(mechanism).epsilon(delta)` and
+For epsilon at a given delta, and delta at a given epsilon, call the bound itself: `bound(mechanism).epsilon(delta)`,
 `bound(mechanism).delta(epsilon)`.
 """
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, partial
+from typing import Any, Generic, TypedDict, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from explorer.accounting.approximate_minima import AMPBound, amp_accountant
 from explorer.accounting.bounds.gaussian import GaussianLowerBound
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian
 from explorer.accounting.protocol import BoundNotApplicable, PrivacyBound, log_target, private_root
+from explorer.accounting.types import FloatArray
 from explorer.validation import delta_array, natural, positive, real, real_array
 
-_LARGEST = 1e30  # where the search for a parameter ends, as does its inverse
-_PARTNER = {"l2_reg": "noise_std", "noise_std": "l2_reg"}  # what must grow when the parameter alone cannot do it
+_LARGEST = 1e30  # the search for a parameter covers [1 / _LARGEST, _LARGEST]
+_PARTNER = {"l2_reg": "noise_std", "noise_std": "l2_reg"}  # must increase where no value of the parameter suffices
+
+M = TypeVar("M")  # a mechanism
+
+
+class _Target(TypedDict):
+    epsilon: float
+    delta: float
 
 
 class InfeasibleTarget(ValueError):
-    """No value of the free parameter reaches the privacy target; the message says what would.
+    """No value of the free parameter reaches the privacy target; the message names another one that must increase.
 
     Attributes
     ----------
-    needed : dict, parameter name to the smallest value of it that would do, empty where none is known
+    needed : dict, name of another parameter to the value that it must exceed; empty where none is known
     """
 
-    def __init__(self, message, needed):
+    def __init__(self, message: str, needed: dict[str, float]) -> None:
         super().__init__(message)
         self.needed = needed
 
-    def __reduce__(self):  # or it could not come back from another process
+    def __reduce__(self) -> tuple:  # exceptions with two arguments need this to be pickled
         return type(self), (str(self), self.needed)
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """The outcome of `calibrate`: `bound` (at `mechanism`) grants at most `delta` at the `epsilon` that was asked.
+class Calibration(Generic[M]):
+    """The result of `calibrate`: the `bound` on `mechanism` guarantees `delta` at the target `epsilon`.
 
     Attributes
     ----------
     parameter, value : str, float; the free parameter and its smallest value that reaches the target
     mechanism, bound : the mechanism with that value, and its bound
     epsilon : float, nats; the target
-    delta : float; what the bound grants at epsilon, at most the target
+    delta : float; the delta of the bound at epsilon, at most the target
     """
 
     parameter: str
     value: float
-    mechanism: object
+    mechanism: M
     bound: PrivacyBound
     epsilon: float
     delta: float
 
 
-def calibrate(bound, mechanism, *, parameter, epsilon, delta):
-    """Smallest value of `parameter` at which `bound` grants (epsilon, delta).
+def calibrate(
+    bound: Callable[[M], PrivacyBound],
+    mechanism: Callable[..., M],
+    *,
+    parameter: str,
+    epsilon: float,
+    delta: float,
+) -> Calibration[M]:
+    """Smallest value of `parameter` at which `bound` guarantees (epsilon, delta).
 
-    One monotone root: log delta at the fixed epsilon is non-increasing in noise_std, l2_reg, output_noise_std and
-    noise_multiplier. The root is bracketed on a geometric scale and the private side of it is returned: delta there is
-    at most the target, and within a relative 1e-9 of it unless the parameter has no floating-point number that near.
+    log delta at the fixed epsilon is non-increasing in noise_std, l2_reg, output_noise_std and noise_multiplier, so the
+    value is a root. It is bracketed on a geometric scale, and a point on its private side is returned: delta there is
+    at most the target, and within a relative 1e-9 of it unless no floating-point value of the parameter is that near.
 
     Parameters
     ----------
@@ -82,34 +100,48 @@ def calibrate(bound, mechanism, *, parameter, epsilon, delta):
 
     Examples
     --------
-    >>> family = partial(Gaussian, sensitivity=1.0)
-    >>> round(calibrate(GaussianLowerBound, family, parameter="noise_std", epsilon=1.0, delta=1e-5).value, 4)
+    >>> from functools import partial
+    >>> from explorer.accounting import Gaussian, GaussianLowerBound, ObjectivePerturbation, RefinedBound, calibrate
+    >>> round(calibrate(GaussianLowerBound, Gaussian, parameter="noise_std", epsilon=1.0, delta=1e-5).value, 4)
     3.7306
+    >>> family = partial(ObjectivePerturbation, noise_std=5, lipschitz=1, smoothness=1)
+    >>> result = calibrate(RefinedBound, family, parameter="l2_reg", epsilon=1.0, delta=1e-5)
+    >>> round(result.value, 4), result.delta <= 1e-5
+    (3.1661, True)
     """
     epsilon, delta = _target(epsilon, delta)
     value = _smallest(bound, lambda v: mechanism(**{parameter: v}), epsilon, delta)
     if value is None:
         raise _infeasible(bound, mechanism(**{parameter: _LARGEST}), parameter, epsilon, delta)
     calibrated = mechanism(**{parameter: value})
-    granted = bound(calibrated)
-    return Calibration(parameter, value, calibrated, granted, epsilon, float(granted.delta(epsilon)))
+    calibrated_bound = bound(calibrated)
+    achieved = float(calibrated_bound.delta(epsilon))
+    return Calibration(parameter, value, calibrated, calibrated_bound, epsilon, achieved)
 
 
-def _target(epsilon, delta):
-    """The privacy target as two checked floats."""
+def _target(epsilon: ArrayLike, delta: ArrayLike) -> tuple[float, float]:
+    """The privacy target as two validated floats."""
     epsilon = real("epsilon", epsilon, rule="a finite number >= 0", valid=lambda x: np.isfinite(x) & (x >= 0))
     return epsilon, float(_single("delta", delta_array(delta)))
 
 
-def _smallest(bound, mechanism_at, epsilon, delta, *, near=1.0, tolerance=1e-16):
-    """The smallest number v for which bound(mechanism_at(v)) grants (epsilon, delta), or None if 1e30 does not do.
+def _smallest(
+    bound: Callable[[M], PrivacyBound],
+    mechanism_at: Callable[[float], M],
+    epsilon: float,
+    delta: float,
+    *,
+    near: float = 1.0,
+    tolerance: float = 1e-16,
+) -> float | None:
+    """The smallest number v for which bound(mechanism_at(v)) guarantees (epsilon, delta), None if 1e30 is too small.
 
     The search starts at `near`; `tolerance` is relative, of v, on its private side.
     """
     target = float(log_target(delta))
 
-    @cache  # bracketing, root and verification meet at the same points
-    def excess(log_value):
+    @cache  # bracketing, root search and verification evaluate the same points
+    def excess(log_value: float) -> float:
         try:
             return float(bound(mechanism_at(float(np.exp(log_value)))).log_delta(epsilon)) - target
         except BoundNotApplicable:
@@ -121,7 +153,7 @@ def _smallest(bound, mechanism_at, epsilon, delta, *, near=1.0, tolerance=1e-16)
     return float(np.exp(high if low is None else private_root(excess, low, high, xtol=tolerance)))
 
 
-def _bracket(excess, near):
+def _bracket(excess: Callable[[float], float], near: float) -> tuple[float | None, float | None]:
     """Logarithms (low, high) with excess(low) > 0 >= excess(high), from `near` outwards; None for an end not found."""
     reach, step = float(np.log(_LARGEST)), float(np.log(2))
     sign = 1.0 if excess(near) > 0 else -1.0
@@ -133,10 +165,12 @@ def _bracket(excess, near):
     return (near, None) if sign > 0 else (None, near)
 
 
-def _infeasible(bound, limit, parameter, epsilon, delta):
-    """The error for a target that even `limit`, the mechanism with the largest parameter, misses."""
+def _infeasible(
+    bound: Callable[[Any], PrivacyBound], limit: object, parameter: str, epsilon: float, delta: float
+) -> InfeasibleTarget:
+    """The error for a target that `limit`, the mechanism with the largest parameter, does not reach."""
     needed, partner = {}, _PARTNER.get(parameter)
-    if partner in {field.name for field in fields(limit)}:
+    if is_dataclass(limit) and not isinstance(limit, type) and partner in {field.name for field in fields(limit)}:
         value = _smallest(bound, lambda v: replace(limit, **{partner: v}), epsilon, delta)
         needed = {} if value is None else {partner: value}
     remedy = "".join(f"; {name} must exceed {value:.6g}" for name, value in needed.items())
@@ -144,11 +178,19 @@ def _infeasible(bound, limit, parameter, epsilon, delta):
     return InfeasibleTarget(message, needed)
 
 
-def frontier(bound, mechanism, *, noise_std, epsilon, delta, tolerance=1e-16):
-    """The smallest l2_reg for each noise_std that reaches (epsilon, delta): the curve of all tight parameter choices.
+def frontier(
+    bound: Callable[[M], PrivacyBound],
+    mechanism: Callable[..., M],
+    *,
+    noise_std: ArrayLike,
+    epsilon: float,
+    delta: float,
+    tolerance: float = 1e-16,
+) -> FloatArray:
+    """The smallest l2_reg that reaches (epsilon, delta), for each noise_std.
 
-    It falls. So the points are taken from the most noise to the least, each searched from the last one's l2_reg on;
-    where one has none, those with less noise have none.
+    It decreases with noise_std. So the points are computed from the largest noise_std to the smallest, each search
+    starting from the previous l2_reg; where no l2_reg suffices, none does for a smaller noise_std.
 
     Parameters
     ----------
@@ -157,15 +199,17 @@ def frontier(bound, mechanism, *, noise_std, epsilon, delta, tolerance=1e-16):
     noise_std : array_like, any shape, > 0
     epsilon : float >= 0, nats
     delta : float inside (0, 1)
-    tolerance : float > 0, relative: how far above the smallest a value may lie. Every value reaches the target whatever
-        this is, and the root needs fewer evaluations of the bound when it is coarse: a third of them at 1e-4.
+    tolerance : float > 0, relative distance allowed between a value and the smallest one. Every value reaches the
+    target
+        at any tolerance; at 1e-4 the search needs a third of the evaluations of the bound.
 
     Returns
     -------
-    ndarray of noise_std's shape; infinity where no l2_reg suffices, left of the wall that little noise puts up
+    ndarray of noise_std's shape; infinity where no l2_reg suffices, as for every noise_std below the Gaussian
+    mechanism's
     """
     noise_std = real_array("noise_std", noise_std, rule="> 0", valid=lambda x: np.isfinite(x) & (x > 0))
-    epsilon, delta, tolerance = *_target(epsilon, delta), positive("tolerance", tolerance)
+    (epsilon, delta), tolerance = _target(epsilon, delta), positive("tolerance", tolerance)
     l2_reg, near = np.full(noise_std.size, np.inf), 1.0
     for i in np.argsort(-noise_std, axis=None):
         family = partial(mechanism, noise_std=float(noise_std.flat[i]))
@@ -176,10 +220,20 @@ def frontier(bound, mechanism, *, noise_std, epsilon, delta, tolerance=1e-16):
     return l2_reg.reshape(noise_std.shape)[()]
 
 
-def calibrate_gaussian(*, epsilon, delta, sensitivity=1.0):
-    """The analytic Gaussian mechanism: smallest noise_std that is (epsilon, delta)-DP. Balle & Wang 2018, Algorithm 1.
+def calibrate_gaussian(*, epsilon: float, delta: float, sensitivity: float = 1.0) -> Calibration[Gaussian]:
+    """The analytic Gaussian mechanism: the smallest noise_std at which it is (epsilon, delta)-DP.
 
-    Parameters: epsilon >= 0 in nats, delta inside (0, 1), sensitivity > 0. Returns a Calibration of "noise_std".
+    Parameters
+    ----------
+    epsilon : float >= 0, nats
+    delta : float inside (0, 1)
+    sensitivity : float > 0, l2 sensitivity of the query
+
+    Returns
+    -------
+    Calibration of "noise_std"
+
+    References: Balle & Wang 2018, Algorithm 1.
     """
     family = partial(Gaussian, sensitivity=positive("sensitivity", sensitivity))
     return calibrate(GaussianLowerBound, family, parameter="noise_std", epsilon=epsilon, delta=delta)
@@ -187,22 +241,23 @@ def calibrate_gaussian(*, epsilon, delta, sensitivity=1.0):
 
 def calibrate_amp(
     *,
-    epsilon,
-    delta,
-    lipschitz,
-    smoothness,
-    gradient_tol,
-    output_noise_std,
-    f=1.3,
-    l2_reg=None,
-    uses=1,
-    monotone_loss=False,
-    bound=AMPBound,
-):
-    """Algorithm 1 for (epsilon, delta): the smallest l2_reg for noise f sigma_G, or least noise for a given l2_reg.
+    epsilon: float,
+    delta: float,
+    lipschitz: float,
+    smoothness: float,
+    gradient_tol: float,
+    output_noise_std: float,
+    f: float = 1.3,
+    l2_reg: float | None = None,
+    uses: int = 1,
+    monotone_loss: bool = False,
+    bound: str | Callable[..., PrivacyBound] = AMPBound,
+) -> Calibration[ApproximateMinimaPerturbation]:
+    """Algorithm 1 for (epsilon, delta): the smallest l2_reg at noise f sigma_G, or the least noise at a given l2_reg.
 
-    sigma_G is the analytic Gaussian noise for (epsilon, delta) and sensitivity `lipschitz` sqrt(uses). By the paper's
-    rule f > 1 leaves room for the curvature term, which l2_reg then shrinks until the whole of Algorithm 1 fits.
+    sigma_G is the noise_std of the analytic Gaussian mechanism for (epsilon, delta) and sensitivity `lipschitz`
+    sqrt(uses). With the paper's rule, noise f sigma_G for some f > 1, the rest of (epsilon, delta) is available for the
+    curvature term and the output step; the curvature term decreases with l2_reg.
 
     Parameters
     ----------
@@ -211,10 +266,10 @@ def calibrate_amp(
     lipschitz, smoothness, gradient_tol, output_noise_std, monotone_loss : as in `ApproximateMinimaPerturbation`
     f : float > 0, noise relative to sigma_G; of no effect where l2_reg is given
     l2_reg : float > 0, or None for the paper's rule
-    uses : int >= 1, how often Algorithm 1 runs on the same data, all runs together to cost (epsilon, delta)
-    bound : what `amp_accountant` accepts: ApproximateMinimaPerturbation to PrivacyBound, a bound's class or its name;
-        called with the keyword `uses` where that exceeds 1. The default is the hockey-stick bound, exactly composed
-        with the output step; RenyiBound ("renyi") is the paper's.
+    uses : int >= 1, number of runs of Algorithm 1 on the same data, which together are (epsilon, delta)-DP
+    bound : argument of `amp_accountant`: ApproximateMinimaPerturbation to PrivacyBound, a bound's class or its name;
+        called with the keyword `uses` where that exceeds 1. The default is the hockey-stick bound, composed exactly
+        with the output step; the paper uses RenyiBound ("renyi").
 
     Returns
     -------
@@ -222,12 +277,12 @@ def calibrate_amp(
 
     Raises
     ------
-    InfeasibleTarget (a ValueError) if f is too small for any l2_reg (it names the f that must be exceeded), or l2_reg
-    too small for any noise.
+    InfeasibleTarget (a ValueError) if f is too small for every l2_reg (it names the f that must be exceeded), or l2_reg
+    is too small for every noise_std.
 
-    References: Redberg, Koskela, Wang 2023, Section 5 (f = 1.3 throughout).
+    References: Redberg, Koskela & Wang 2023, Section 5 (f = 1.3 throughout).
     """
-    uses, bound = natural("uses", uses), amp_accountant(bound, name="bound")
+    uses, accountant = natural("uses", uses), amp_accountant(bound, name="bound")
     family = partial(
         ApproximateMinimaPerturbation,
         lipschitz=positive("lipschitz", lipschitz),
@@ -236,16 +291,18 @@ def calibrate_amp(
         output_noise_std=output_noise_std,
         monotone_loss=monotone_loss,
     )
-    composed = bound if uses == 1 else partial(bound, uses=uses)
-    target = {"epsilon": epsilon, "delta": delta}
+    composed = accountant if uses == 1 else partial(accountant, uses=uses)
+    target: _Target = {"epsilon": epsilon, "delta": delta}
     if l2_reg is not None:
         return _smallest_noise(composed, partial(family, l2_reg=positive("l2_reg", l2_reg)), target)
     gaussian = calibrate_gaussian(**target, sensitivity=lipschitz * np.sqrt(uses)).value
     return _smallest_l2_reg(composed, family, target, f=f, gaussian=gaussian)
 
 
-def _smallest_l2_reg(bound, family, target, *, f, gaussian):
-    """The Calibration of l2_reg at noise_std = f gaussian; InfeasibleTarget names the f that would do."""
+def _smallest_l2_reg(
+    bound: Callable[[M], PrivacyBound], family: Callable[..., M], target: _Target, *, f: float, gaussian: float
+) -> Calibration[M]:
+    """The Calibration of l2_reg at noise_std = f gaussian; InfeasibleTarget names the f that must be exceeded."""
     family = partial(family, noise_std=positive("f", f) * gaussian)
     try:
         return calibrate(bound, family, parameter="l2_reg", **target)
@@ -256,8 +313,8 @@ def _smallest_l2_reg(bound, family, target, *, f, gaussian):
         raise InfeasibleTarget(f"f must exceed {needed['f']:.6g}: got f={f!r}; {error}", needed) from None
 
 
-def _smallest_noise(bound, family, target):
-    """The Calibration of noise_std; InfeasibleTarget says so where the bound's theorem does not hold at that l2_reg."""
+def _smallest_noise(bound: Callable[[M], PrivacyBound], family: Callable[..., M], target: _Target) -> Calibration[M]:
+    """The Calibration of noise_std; InfeasibleTarget gives the reason where the bound does not apply at this l2_reg."""
     try:
         return calibrate(bound, family, parameter="noise_std", **target)
     except InfeasibleTarget as error:
@@ -269,7 +326,7 @@ def _smallest_noise(bound, family, target):
         raise
 
 
-def _single(name, array):
+def _single(name: str, array: FloatArray) -> FloatArray:
     if array.ndim:
         raise ValueError(f"{name} must be a single number: got an array of shape {array.shape}")
     return array

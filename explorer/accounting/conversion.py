@@ -1,63 +1,88 @@
-"""From Renyi differential privacy to (epsilon, delta): what one order proves, and the search for the best order."""
+"""From Renyi differential privacy to (epsilon, delta): conversion at one order, and the search for the best order."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from explorer.accounting.logspace import log1mexp
+from explorer.accounting.types import BoolArray, Divergence, FloatArray
 
 # alpha - 1 of the coarse search; beyond its ends the converted bounds are trivial (left) or below e^-10^9 (right).
 _EXCESS = np.geomspace(1e-6, 1e12, 121)
-_STEP = np.log(_EXCESS[1] / _EXCESS[0])
+_STEP = float(np.log(_EXCESS[1] / _EXCESS[0]))
 _SHRINK, _FINEST, _MOVES = 5, _STEP / 3e3, 16
 
 
+class Conversion(Protocol):
+    """A conversion from the Renyi divergence of one order to (epsilon, delta); all arguments broadcast."""
+
+    def log_delta(self, epsilon: FloatArray, *, alpha: FloatArray, rdp: FloatArray) -> FloatArray:
+        """Log delta at `epsilon` (nats) that follows from the divergence `rdp` (nats) of order `alpha`."""
+        ...
+
+    def epsilon(self, log_delta: FloatArray, *, alpha: FloatArray, rdp: FloatArray) -> FloatArray:
+        """Epsilon (nats) at `log_delta` that follows from the divergence `rdp` (nats) of order `alpha`."""
+        ...
+
+
 class Mironov:
-    """delta = exp((alpha - 1)(rdp - epsilon)). Mironov 2017, Proposition 3."""
+    """delta = exp((alpha - 1)(rdp - epsilon)).
+
+    References: Mironov 2017, Proposition 3.
+    """
 
     @staticmethod
-    def log_delta(epsilon, *, alpha, rdp):
-        """Log delta granted at `epsilon` by order `alpha`; all arguments broadcast, nats."""
+    def log_delta(epsilon: FloatArray, *, alpha: FloatArray, rdp: FloatArray) -> FloatArray:
+        """Log delta at `epsilon` from the divergence `rdp` of order `alpha`; all arguments broadcast, nats."""
         return (alpha - 1) * (rdp - epsilon)
 
     @staticmethod
-    def epsilon(log_delta, *, alpha, rdp):
-        """Epsilon granted at `log_delta` by order `alpha`; all arguments broadcast, nats."""
+    def epsilon(log_delta: FloatArray, *, alpha: FloatArray, rdp: FloatArray) -> FloatArray:
+        """Epsilon at `log_delta` from the divergence `rdp` of order `alpha`; all arguments broadcast, nats."""
         return rdp - log_delta / (alpha - 1)
 
 
 class CanonneKamathSteinke:
     """delta = exp((alpha - 1)(rdp - epsilon)) (1 - 1/alpha)^(alpha - 1) / alpha, the best constant for one order.
 
-    Canonne, Kamath, Steinke 2020, Proposition 12; Balle et al. 2020, Theorem 21.
+    References: Canonne, Kamath & Steinke 2020, Proposition 12; Balle et al. 2020, Theorem 21.
     """
 
     @staticmethod
-    def log_delta(epsilon, *, alpha, rdp):
-        """Log delta granted at `epsilon` by order `alpha`; all arguments broadcast, nats."""
+    def log_delta(epsilon: FloatArray, *, alpha: FloatArray, rdp: FloatArray) -> FloatArray:
+        """Log delta at `epsilon` from the divergence `rdp` of order `alpha`; all arguments broadcast, nats."""
         return (alpha - 1) * (rdp - epsilon + np.log1p(-1 / alpha)) - np.log(alpha)
 
     @staticmethod
-    def epsilon(log_delta, *, alpha, rdp):
-        """Epsilon granted at `log_delta` by order `alpha`; all arguments broadcast, nats."""
+    def epsilon(log_delta: FloatArray, *, alpha: FloatArray, rdp: FloatArray) -> FloatArray:
+        """Epsilon at `log_delta` from the divergence `rdp` of order `alpha`; all arguments broadcast, nats."""
         return rdp + np.log1p(-1 / alpha) - (log_delta + np.log(alpha)) / (alpha - 1)
 
 
 class Optimum(NamedTuple):
     """The best value over Renyi orders, the order that attains it, and whether that is an end of the search."""
 
-    value: np.ndarray
-    order: np.ndarray
-    at_edge: np.ndarray
+    value: FloatArray
+    order: FloatArray
+    at_edge: BoolArray
 
 
-def minimise_over_orders(value, rdp, *, rows, orders=None):
+def minimise_over_orders(
+    value: Callable[[FloatArray, FloatArray], FloatArray],
+    rdp: Divergence,
+    *,
+    rows: int,
+    orders: FloatArray | None = None,
+) -> Optimum:
     """Minimise value(alpha, rdp(alpha)) over alpha, for `rows` problems at once.
 
-    Every alpha gives a valid bound, so the search can only lose tightness, never validity. Without `orders` it is
-    continuous: a geometric grid of alpha - 1 from 1e-6 to 1e12 finds each row's basin, then parabolas in
-    log(alpha - 1) over ever narrower triples find its floor. A triple whose best point is an end has lost the floor
-    (the divergence of a subsampled mechanism bends so sharply that a parabola may miss) and moves there as it is.
+    Every alpha gives a valid bound, so an inexact minimum is a looser bound but still valid. Without `orders` the
+    search is continuous: a geometric grid of alpha - 1 from 1e-6 to 1e12 brackets each row's minimum, then successive
+    parabolic interpolation in log(alpha - 1) refines it, over three equally spaced points whose distance shrinks. Where
+    the best of the three is an end (the divergence of a subsampled mechanism can have a kink that the parabola misses),
+    the points move there without a change of their distance.
 
     Parameters
     ----------
@@ -81,7 +106,7 @@ def minimise_over_orders(value, rdp, *, rows, orders=None):
             return Optimum(optimum, order, edge)
         centre, step = np.log(_EXCESS[best]), np.full(rows, _STEP)
         for _ in range(_MOVES):
-            active = step > _FINEST  # each row by itself, whatever the others still need
+            active = step > _FINEST  # rows converge independently
             if not active.any():
                 break
             alpha = 1 + np.exp(centre[:, None] + step[:, None] * np.array([-1.0, 0.0, 1.0]))
@@ -98,10 +123,13 @@ def minimise_over_orders(value, rdp, *, rows, orders=None):
     return Optimum(optimum, order, edge)
 
 
-def _argmin(objective):
+def _argmin(objective: FloatArray) -> np.ndarray:
     return np.argmin(np.where(np.isnan(objective), np.inf, objective), axis=1)
 
 
-def kl_log_delta(kl):
-    """Log of sqrt(1 - e^-KL), which bounds delta at every epsilon >= 0 (Bretagnolle & Huber 1979)."""
+def kl_log_delta(kl: ArrayLike) -> FloatArray:
+    """Log of sqrt(1 - e^-KL), a bound on delta at every epsilon >= 0.
+
+    References: Bretagnolle & Huber 1979.
+    """
     return 0.5 * log1mexp(-np.asarray(kl, float))

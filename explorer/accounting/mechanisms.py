@@ -1,6 +1,6 @@
-"""What is accounted for: mechanisms as frozen dataclasses that validate themselves and know no bound.
+"""Mechanisms: frozen dataclasses of validated parameters, independent of any bound.
 
-Neighbouring datasets differ by one added or removed record. Losses are sums over records, never means.
+Neighbouring datasets differ by one added or removed record. Training losses are sums over records, never means.
 """
 
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ class Gaussian:
     noise_std: float
     sensitivity: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _positive_fields(self, "noise_std", "sensitivity")
 
     @property
-    def sensitivity_ratio(self):
-        """s = sensitivity / noise_std, all that the privacy of the mechanism depends on."""
+    def sensitivity_ratio(self) -> float:
+        """s = sensitivity / noise_std, the only quantity on which the privacy of the mechanism depends."""
         return self.sensitivity / self.noise_std
 
 
@@ -43,18 +43,18 @@ class _PerturbedObjective:
     smoothness: float
     monotone_loss: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _positive_fields(self, "noise_std", "l2_reg", "lipschitz", "smoothness")
         if not isinstance(self.monotone_loss, bool):
             raise ValueError(f"monotone_loss must be True or False: got monotone_loss={self.monotone_loss!r}")
 
     @property
-    def sensitivity_ratio(self):
+    def sensitivity_ratio(self) -> float:
         """s = L / sigma."""
         return self.lipschitz / self.noise_std
 
     @property
-    def curvature_ratio(self):
+    def curvature_ratio(self) -> float:
         """kappa = beta / lambda."""
         return self.smoothness / self.l2_reg
 
@@ -73,14 +73,14 @@ class ObjectivePerturbation(_PerturbedObjective):
     l2_reg : float > 0, lambda, weight of the regulariser for the *sum* of losses
     lipschitz : float > 0, L, bound on the norm of a single loss's gradient in theta
     smoothness : float > 0, beta, bound on the largest eigenvalue of a single loss's Hessian in theta
-    monotone_loss : bool, whether f' never changes sign (logistic, smoothed hinge); only some bounds profit
+    monotone_loss : bool, whether f' never changes sign (logistic, smoothed hinge); only some bounds use it
 
     Raises
     ------
-    ValueError if a parameter is out of range. Any l2_reg > 0 is a valid mechanism; a bound whose theorem asks
-    for more raises `BoundNotApplicable` at its own construction.
+    ValueError if a parameter is out of range. Any l2_reg > 0 is a valid mechanism; a bound whose theorem needs
+    l2_reg > smoothness raises `BoundNotApplicable` at its own construction.
 
-    References: Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, Thakurta 2012; Redberg, Koskela, Wang 2023.
+    References: Chaudhuri, Monteleoni & Sarwate 2011; Kifer, Smith & Thakurta 2012; Redberg, Koskela & Wang 2023.
     """
 
 
@@ -98,19 +98,19 @@ class ApproximateMinimaPerturbation(_PerturbedObjective):
     gradient_tol : float > 0, tau, in units of the gradient of the summed loss
     output_noise_std : float > 0, sigma_out, in units of theta
 
-    References: Iyengar et al. 2019; Redberg, Koskela, Wang 2023, Algorithm 1.
+    References: Iyengar et al. 2019; Redberg, Koskela & Wang 2023, Algorithm 1.
     """
 
     gradient_tol: float
     output_noise_std: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         _positive_fields(self, "gradient_tol", "output_noise_std")
 
     @property
-    def objective(self):
-        """The exact objective perturbation inside, as an `ObjectivePerturbation`."""
+    def objective(self) -> ObjectivePerturbation:
+        """The objective perturbation with its exact minimiser, as an `ObjectivePerturbation`."""
         return ObjectivePerturbation(
             noise_std=self.noise_std,
             l2_reg=self.l2_reg,
@@ -120,7 +120,7 @@ class ApproximateMinimaPerturbation(_PerturbedObjective):
         )
 
     @property
-    def output_step(self):
+    def output_step(self) -> Gaussian:
         """The output noise as a `Gaussian` mechanism of sensitivity 2 tau / lambda."""
         return Gaussian(noise_std=self.output_noise_std, sensitivity=2 * self.gradient_tol / self.l2_reg)
 
@@ -130,7 +130,7 @@ class PoissonSubsampledGaussian:
     """DP-SGD: `steps` Gaussian mechanisms, each on a Poisson sample of the records.
 
     Every record enters a sample independently with probability sampling_rate. Batches from a shuffled pass over the
-    data are *not* Poisson samples: no number computed for this mechanism holds for them.
+    data are *not* Poisson samples, and bounds on this mechanism do not hold for them.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class PoissonSubsampledGaussian:
     sampling_rate: float
     steps: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _positive_fields(self, "noise_multiplier")
         rate = real("sampling_rate", self.sampling_rate, rule="inside (0, 1]", valid=lambda x: (x > 0) & (x <= 1))
         object.__setattr__(self, "sampling_rate", rate)
@@ -169,13 +169,13 @@ class GammaNoise:
     ------
     ValueError if a parameter is not a finite number > 0.
 
-    References: Chaudhuri, Monteleoni, Sarwate 2011.
+    References: Chaudhuri, Monteleoni & Sarwate 2011.
     """
 
     noise_scale: float
     sensitivity: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _positive_fields(self, "noise_scale", "sensitivity")
 
 
@@ -185,12 +185,12 @@ class _OutputPerturbation:
     lipschitz: float
     gradient_tol: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _positive_fields(self, "l2_reg", "lipschitz", "gradient_tol")
 
     @property
-    def sensitivity(self):
-        """(L + 2 tau) / lambda, how far apart the points found for two neighbouring datasets can lie."""
+    def sensitivity(self) -> float:
+        """(L + 2 tau) / lambda, the largest distance of the points returned for two neighbouring datasets."""
         return (self.lipschitz + 2 * self.gradient_tol) / self.l2_reg
 
 
@@ -212,19 +212,19 @@ class OutputPerturbation(_OutputPerturbation):
     ------
     ValueError if a parameter is not a finite number > 0.
 
-    References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 1 (for means, replacement and exact minimisers, hence
+    References: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 1 (for means, replacement and exact minimisers, hence
     with 2 L / (n Lambda)).
     """
 
     noise_std: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         _positive_fields(self, "noise_std")
 
     @property
-    def output_step(self):
-        """The whole of it, as a `Gaussian` mechanism."""
+    def output_step(self) -> Gaussian:
+        """The same mechanism as a `Gaussian`."""
         return Gaussian(noise_std=self.noise_std, sensitivity=self.sensitivity)
 
 
@@ -234,13 +234,13 @@ class PureOutputPerturbation(_OutputPerturbation):
 
     noise_scale: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         _positive_fields(self, "noise_scale")
 
     @property
-    def output_step(self):
-        """The whole of it, as a `GammaNoise` mechanism."""
+    def output_step(self) -> GammaNoise:
+        """The same mechanism as a `GammaNoise`."""
         return GammaNoise(noise_scale=self.noise_scale, sensitivity=self.sensitivity)
 
 
@@ -249,8 +249,9 @@ class PureObjectivePerturbation:
     """Objective perturbation with Gamma-norm noise, solved to |gradient| <= gradient_tol, then Gamma-norm output noise.
 
     The objective is sum_z loss(theta; z) + (l2_reg / 2) |theta|^2 + b.theta, b of density proportional to
-    e^(-|b| / noise_scale); the loss is a convex generalised linear model. Pure epsilon needs the exact minimiser: a
-    point within tau / lambda of it is one more query, of sensitivity 2 tau / lambda, and gets its own noise.
+    e^(-|b| / noise_scale); the loss is a convex generalised linear model. The bound on the objective holds for the
+    exact minimiser: releasing a point within tau / lambda of it is one more query, of sensitivity 2 tau / lambda,
+    with noise of its own.
 
     Parameters
     ----------
@@ -262,7 +263,7 @@ class PureObjectivePerturbation:
     ------
     ValueError if a parameter is not a finite number > 0.
 
-    References: Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 2.
+    References: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2.
     """
 
     noise_scale: float
@@ -272,16 +273,16 @@ class PureObjectivePerturbation:
     gradient_tol: float
     output_noise_scale: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _positive_fields(self, "noise_scale", "l2_reg", "lipschitz", "smoothness", "gradient_tol", "output_noise_scale")
 
     @property
-    def curvature_ratio(self):
+    def curvature_ratio(self) -> float:
         """kappa = beta / lambda."""
         return self.smoothness / self.l2_reg
 
     @property
-    def output_step(self):
+    def output_step(self) -> GammaNoise:
         """The output noise as a `GammaNoise` mechanism of sensitivity 2 tau / lambda."""
         return GammaNoise(noise_scale=self.output_noise_scale, sensitivity=2 * self.gradient_tol / self.l2_reg)
 
@@ -290,7 +291,7 @@ class PureObjectivePerturbation:
 class TreeAggregation:
     """DP-FTRL: prefix sums of clipped gradients from noisy sums over the nodes of a binary tree, restarted each epoch.
 
-    Step t contributes the sum of one batch's gradients. Each record belongs to one batch, chosen without a look at the
+    Step t contributes the sum of one batch's gradients. Each record belongs to one batch, chosen independently of the
     other records, hence to one leaf. A node over 2^k leaves is complete after its last leaf, and N(0, noise_std^2 I) is
     added to the sum in every complete node; a leaf lies in `height` of them at most, so that an epoch is one Gaussian
     mechanism of sensitivity C sqrt(height) (its queries may depend on earlier answers), and all of them of
@@ -307,8 +308,7 @@ class TreeAggregation:
     ------
     ValueError if a parameter is out of range.
 
-    References: Kairouz, McMahan, Song, Thakkar, Thakurta, Xu 2021 (DP-FTRL with tree restarts); Dwork, Naor, Pitassi,
-    Rothblum 2010.
+    References: Kairouz et al. 2021 (DP-FTRL with tree restarts); Dwork et al. 2010.
     """
 
     noise_std: float
@@ -316,23 +316,23 @@ class TreeAggregation:
     steps: int
     epochs: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _positive_fields(self, "noise_std", "lipschitz")
         object.__setattr__(self, "steps", natural("steps", self.steps))
         object.__setattr__(self, "epochs", natural("epochs", self.epochs))
 
     @property
-    def height(self):
-        """floor(log2 steps) + 1, the most complete nodes that a leaf lies in; the first leaf lies in as many."""
+    def height(self) -> int:
+        """floor(log2 steps) + 1, the largest number of complete nodes that contain one leaf; the first attains it."""
         return self.steps.bit_length()
 
     @property
-    def gaussian(self):
+    def gaussian(self) -> Gaussian:
         """All epochs together as one `Gaussian` mechanism."""
         return Gaussian(noise_std=self.noise_std, sensitivity=self.lipschitz * sqrt(self.epochs * self.height))
 
 
-def _positive_fields(mechanism, *names):
-    """Check the named fields of a frozen dataclass and keep them as plain floats."""
+def _positive_fields(mechanism: object, *names: str) -> None:
+    """Check that the named fields of a frozen dataclass are finite and > 0, and store them as floats."""
     for name in names:
         object.__setattr__(mechanism, name, positive(name, getattr(mechanism, name)))

@@ -84,3 +84,8 @@ __all__ = [
     "resolve_loss",
     "tree_noise_covariance",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names alone: modules are imported by their paths."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -18,10 +18,10 @@ from explorer.accounting import (
 from explorer.accounting.bounds import attained as attained_module
 from explorer.accounting.bounds.attained import (
     best_ramp_log_delta,
-    earned,
-    earned_beyond,
+    interval_log_delta,
     one_ramp_log_delta,
     staircase_log_delta,
+    tail_log_delta,
 )
 from tests.accounting.maps import best_leak, leak
 from tests.accounting.strategies import log_uniform, mechanism
@@ -47,7 +47,10 @@ def test_pieces_are_their_integrals_from_below(epsilon, y0, y1, r0, r1):
         tail = lambda x: mpmath.erfc(x / mpmath.sqrt(2)) / 2  # noqa: E731
         exact = tail(a) - tail(b) - mpmath.exp(e) * (tail(a + ra) - tail(b + rb))
         beyond = tail(a) - mpmath.exp(e) * tail(a + ra)
-        for value, got in ((exact, earned(epsilon, y0, y1, r0, r1)), (beyond, earned_beyond(epsilon, y0, r0))):
+        for value, got in (
+            (exact, interval_log_delta(epsilon, y0, y1, r0, r1)),
+            (beyond, tail_log_delta(epsilon, y0, r0)),
+        ):
             if value > 0:
                 log_value = float(mpmath.log(value))
                 assert got <= log_value + 1e-15 * abs(log_value)
@@ -57,8 +60,8 @@ def test_pieces_are_their_integrals_from_below(epsilon, y0, y1, r0, r1):
 
 
 def test_nothing_is_earned_over_nothing():
-    assert earned(0.1, 1.0, 1.0, 0.1, 0.1) == -np.inf
-    assert earned(0.1, 2.0, 1.0, 0.1, 0.1) == -np.inf
+    assert interval_log_delta(0.1, 1.0, 1.0, 0.1, 0.1) == -np.inf
+    assert interval_log_delta(0.1, 2.0, 1.0, 0.1, 0.1) == -np.inf
 
 
 @settings(max_examples=60)
@@ -86,9 +89,9 @@ def test_staircase_is_the_leak_of_its_map(s, kappa, epsilon, monkeypatch):
 
     def recorder(epsilon, y0, y1, r0, r1):
         pieces.append((y0, y1, r0, r1))
-        return earned(epsilon, y0, y1, r0, r1)
+        return interval_log_delta(epsilon, y0, y1, r0, r1)
 
-    monkeypatch.setattr(attained_module, "earned", recorder)
+    monkeypatch.setattr(attained_module, "interval_log_delta", recorder)
     claimed = staircase_log_delta(np.array([epsilon]), sensitivity_ratio=s, curvature_ratio=kappa)[0]
     begin, end, before, after = (np.broadcast_to(x, pieces[0][0].shape)[..., 0] for x in pieces[0])
     speed, leaks = kappa / (1 + kappa), []

@@ -71,7 +71,7 @@ def test_dominating_pld_has_the_hockey_stick_profile():
 def test_bad_parameters_are_named(kind):
     with pytest.raises(ValueError, match="sensitivity_ratio must be a finite number > 0"):
         kind(sensitivity_ratio=0.0)
-    with pytest.raises(ValueError, match="loss must be a real number"):
+    with pytest.raises(ValueError, match="privacy_loss must be a real number"):
         kind(sensitivity_ratio=1.0).log_density("far")
     with pytest.raises(ValueError, match="offset must be a finite number >= 0"):
         HalfNormalPLD(sensitivity_ratio=1.0, offset=-0.1)

@@ -1,1 +1,1 @@
-"""Privacy bounds of a mechanism, one a file."""
+"""Bounds on the privacy of single mechanisms, one bound a file."""

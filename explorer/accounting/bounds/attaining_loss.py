@@ -1,43 +1,51 @@
-"""The loss that leaks what `AttainedLowerBound` reports: its map of the noise, its densities and its whole profile.
+"""The training loss that attains `AttainedLowerBound`: its map of the noise, its densities and its privacy profile.
 
-With one record, one dimension and an empty Z, the noise b makes theta = -b / lambda, and with the record the same theta
-comes from the noise T(b) = b + h(b), where h(b) = -f'(theta) (`explorer.accounting.bounds.refined`). A map with |h| <=
-L and 0 <= h' <= beta / lambda is thus a loss, f'(theta) = -h(-lambda theta), and the other way round. The maps that
+With one record, one dimension and an empty Z, the noise b gives theta = -b / lambda, and with the record the same theta
+results from the noise T(b) = b + h(b), where h(b) = -f'(theta) (`explorer.accounting.bounds.refined`). Maps with |h| <=
+L and 0 <= h' <= beta / lambda and losses thus correspond one to one: f'(theta) = -h(-lambda theta). The maps that
 attain the lower bound are piecewise linear, so their losses are piecewise quadratic: linear where h is constant, of
-curvature beta where h climbs at full speed. Huber's loss is the one whose h climbs once, from -L to L.
+curvature beta where the slope of h is largest. For Huber's loss h rises once, from -L to L.
 
 The profile of such a map is a sum of differences of normal tails, over the parts of its pieces on which the privacy
 loss exceeds epsilon; their ends solve a quadratic equation.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
-from explorer.accounting.bounds.attained import best_ramp, earned, earned_beyond, staircases
+from explorer.accounting.bounds.attained import best_ramp, interval_log_delta, staircases, tail_log_delta
 from explorer.accounting.bounds.refined import dual_log_delta
-from explorer.accounting.bounds.tight import add_plans
+from explorer.accounting.bounds.tight import add_controls
 from explorer.accounting.logspace import log1mexp, log_normal_density
 from explorer.accounting.mechanisms import ObjectivePerturbation
 from explorer.accounting.protocol import ProfileBound
+from explorer.accounting.types import FloatArray
 from explorer.validation import epsilon_array, instance, positive, real_array
 
 DIRECTIONS = ("add", "remove")
-_SLACK = 1e-9  # relative, what rounding may add to a slope
-_TOGETHER = 1e-13  # of the farthest knot: two that are closer are one
+_SLACK = 1e-9  # relative tolerance, for rounding, of a slope
+_TOGETHER = 1e-13  # relative to the largest knot: two that are closer are merged
 _EQUAL = 1e-9  # in log delta
-_FARTHEST = 1e100  # epsilon beyond which nothing is computed, nor leaked
+_FARTHEST = 1e100  # |epsilon| beyond which delta is that at the limit
+
+Map: TypeAlias = tuple[FloatArray, FloatArray]  # knots and shifts
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneRecordLoss(ProfileBound):
-    """A convex loss of one record in one dimension, piecewise quadratic, by the map T = id + h that it makes of the
-    noise; and, as a `PrivacyBound`, what it leaks: exact, a lower bound for the mechanism.
+    """A convex, piecewise quadratic loss of one record in one dimension, given by its map T = id + h of the noise.
+
+    As a `PrivacyBound` it returns the exact privacy profile of the mechanism with this loss, which is a lower bound for
+    the mechanism over all losses.
 
     Parameters
     ----------
-    mechanism : ObjectivePerturbation, within whose constants the loss must be
+    mechanism : ObjectivePerturbation, with whose lipschitz and smoothness the loss must comply
     knots : sequence of floats, increasing, at least one: values of the noise b between which h is linear, beyond which
         it is constant
     shifts : sequence of as many floats, h there: non-decreasing, |h| <= lipschitz, of slope <= smoothness / l2_reg,
@@ -49,17 +57,17 @@ class OneRecordLoss(ProfileBound):
     """
 
     mechanism: ObjectivePerturbation
-    knots: tuple
-    shifts: tuple
+    knots: tuple[float, ...]
+    shifts: tuple[float, ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         mechanism = instance("mechanism", self.mechanism, ObjectivePerturbation)
         knots, shifts = (np.atleast_1d(real_array(name, getattr(self, name))) for name in ("knots", "shifts"))
-        step, climb = np.diff(knots), np.diff(shifts)
+        step, rise = np.diff(knots), np.diff(shifts)
         slack = _SLACK * step * mechanism.curvature_ratio + 1e-14 * np.abs(shifts).max(initial=0)
         if knots.ndim > 1 or knots.size == 0 or knots.shape != shifts.shape or not (step > 0).all():
             raise ValueError(f"knots must increase, one for each of shifts: got knots={self.knots!r}")
-        if not ((climb >= 0) & (climb <= mechanism.curvature_ratio * step + slack)).all():
+        if not ((rise >= 0) & (rise <= mechanism.curvature_ratio * step + slack)).all():
             raise ValueError(
                 f"shifts must rise with a slope of at most smoothness / l2_reg = {mechanism.curvature_ratio:g}: "
                 f"got shifts={self.shifts!r}"
@@ -71,78 +79,79 @@ class OneRecordLoss(ProfileBound):
         object.__setattr__(self, "knots", tuple(knots.tolist()))
         object.__setattr__(self, "shifts", tuple(shifts.tolist()))
 
-    def shift(self, noise):
-        """h(b), of the shape of `noise`: with the record, b + h(b) makes the theta that b makes without it."""
+    def shift(self, noise: ArrayLike) -> FloatArray:
+        """h(b), of the shape of `noise`: with the record, b + h(b) gives the theta that b gives without it."""
         return np.interp(real_array("noise", noise), self.knots, self.shifts)
 
-    def shift_slope(self, noise):
-        """h'(b), of the shape of `noise`; at a knot that to the right."""
+    def shift_slope(self, noise: ArrayLike) -> FloatArray:
+        """h'(b), of the shape of `noise`; at a knot the right derivative."""
         piece = np.searchsorted(self.knots, real_array("noise", noise), side="right")
         return np.concatenate([[0.0], np.diff(self.shifts) / np.diff(self.knots), [0.0]])[piece]
 
-    def value(self, theta):
+    def value(self, theta: ArrayLike) -> FloatArray:
         """f(theta), 0 at 0, of theta's shape: the integral of h from 0 to b = -lambda theta, over lambda."""
         noise = -self.mechanism.l2_reg * real_array("theta", theta)
         return (self._integral(noise) - self._integral(0.0)) / self.mechanism.l2_reg
 
-    def derivative(self, theta):
+    def derivative(self, theta: ArrayLike) -> FloatArray:
         """f'(theta) = -h(-lambda theta), of theta's shape."""
         return -self.shift(-self.mechanism.l2_reg * real_array("theta", theta))
 
-    def second_derivative(self, theta):
-        """f''(theta) = lambda h'(-lambda theta), of theta's shape; at a kink that to the left."""
+    def second_derivative(self, theta: ArrayLike) -> FloatArray:
+        """f''(theta) = lambda h'(-lambda theta), of theta's shape; at a kink of f' the left derivative."""
         return self.mechanism.l2_reg * self.shift_slope(-self.mechanism.l2_reg * real_array("theta", theta))
 
-    def log_density_without(self, noise):
-        """Log of the density, without the record, of the theta that the noise b makes, as a density in b."""
+    def log_density_without(self, noise: ArrayLike) -> FloatArray:
+        """Log of the density, without the record, of the theta that the noise b gives, as a density in b."""
         sigma = self.mechanism.noise_std
         return log_normal_density(real_array("noise", noise) / sigma) - np.log(sigma)
 
-    def log_density_with(self, noise):
+    def log_density_with(self, noise: ArrayLike) -> FloatArray:
         """Log of the density of the same theta with the record: that of the noise at T(b), times T'(b)."""
+        noise = real_array("noise", noise)
         return self.log_density_without(noise + self.shift(noise)) + np.log1p(self.shift_slope(noise))
 
-    def privacy_loss_add(self, noise):
-        """log p(theta|Z) / p(theta|Z'), Z' having the record, of the theta that b makes without it, nats."""
+    def privacy_loss_add(self, noise: ArrayLike) -> FloatArray:
+        """log p(theta|Z) / p(theta|Z'), where Z' has the record, of the theta that b gives without it, nats."""
         return -self.privacy_loss_remove(noise)
 
-    def privacy_loss_remove(self, noise):
-        """log p(theta|Z') / p(theta|Z) of the theta that the noise b makes on Z, nats; of the shape of `noise`."""
+    def privacy_loss_remove(self, noise: ArrayLike) -> FloatArray:
+        """log p(theta|Z') / p(theta|Z) of the theta that the noise b gives on Z, nats; of the shape of `noise`."""
         sigma = self.mechanism.noise_std
         u, h = real_array("noise", noise) / sigma, self.shift(noise) / sigma
         return np.log1p(self.shift_slope(noise)) - h * (u + h / 2)
 
-    def log_delta_add(self, epsilon):
+    def log_delta_add(self, epsilon: ArrayLike) -> FloatArray:
         """Log delta of M(Z) from M(Z'), of epsilon's shape; any real epsilon, nats."""
         return self._profile(epsilon, self._map(), self._inverse())
 
-    def log_delta_remove(self, epsilon):
+    def log_delta_remove(self, epsilon: ArrayLike) -> FloatArray:
         """Log delta of M(Z') from M(Z), of epsilon's shape; any real epsilon, nats."""
         return self._profile(epsilon, self._inverse(), self._map())
 
-    def log_delta(self, epsilon):
+    def log_delta(self, epsilon: ArrayLike) -> FloatArray:
         """Log delta, of epsilon's shape: the larger of both directions, at any real epsilon (nats)."""
         return np.maximum(self.log_delta_add(epsilon), self.log_delta_remove(epsilon))
 
-    def _profile(self, epsilon, own, other):
+    def _profile(self, epsilon: ArrayLike, own: Map, other: Map) -> FloatArray:
         epsilon = epsilon_array(epsilon)
         flat = np.clip(epsilon, -_FARTHEST, _FARTHEST).ravel()
         value = np.empty(flat.shape)
         negative = flat < 0
-        value[~negative] = _log_leak(flat[~negative], *own)
-        value[negative] = dual_log_delta(flat[negative], _log_leak(-flat[negative], *other))
+        value[~negative] = _map_log_delta(flat[~negative], *own)
+        value[negative] = dual_log_delta(flat[negative], _map_log_delta(-flat[negative], *other))
         return np.minimum(value, 0.0).reshape(epsilon.shape)[()]
 
-    def _map(self):
+    def _map(self) -> Map:
         """Knots and shifts of T in units of sigma."""
         return np.array(self.knots) / self.mechanism.noise_std, np.array(self.shifts) / self.mechanism.noise_std
 
-    def _inverse(self):
+    def _inverse(self) -> Map:
         """Knots and shifts of T^-1 in units of sigma: at u + h the shift is -h."""
         knots, shifts = self._map()
         return knots + shifts, -shifts
 
-    def _integral(self, noise):
+    def _integral(self, noise: FloatArray | float) -> FloatArray:
         """The integral of h from the first knot to `noise`."""
         knots, shifts = np.array(self.knots), np.array(self.shifts)
         area = np.concatenate([[0.0], np.cumsum(np.diff(knots) * (shifts[:-1] + shifts[1:]) / 2)])
@@ -150,14 +159,14 @@ class OneRecordLoss(ProfileBound):
         return area[start] + (noise - knots[start]) * (shifts[start] + self.shift(noise)) / 2
 
 
-def attaining_loss(mechanism, *, epsilon, direction):
-    """The loss that leaks what `AttainedLowerBound` reports for the direction at this epsilon.
+def attaining_loss(mechanism: ObjectivePerturbation, *, epsilon: float, direction: str) -> OneRecordLoss:
+    """The loss that attains `AttainedLowerBound` for the direction at this epsilon.
 
-    It is the best, by its own exact profile, of the losses that the lower bound is made of: for "add" the linear one
-    and at most two plans of `explorer.accounting.bounds.tight`, of which one is the supremum; for "remove" the linear
-    one, one ramp, and staircases, see `explorer.accounting.bounds.attained`. Of equals the simplest is taken. Its
-    mirror image leaks as much. Where log delta is far below -10^4, floats can no longer tell the knots apart, and it
-    may leak less.
+    It has the largest exact delta of the losses from which the lower bound is computed: for "add" the linear one and at
+    most two controls of `explorer.accounting.bounds.tight`, of which one is the supremum; for "remove" the linear one,
+    one ramp, and staircases, see `explorer.accounting.bounds.attained`. Of equal ones the simplest is returned. Its
+    mirror image has the same delta. Where log delta is far below -10^4, rounding merges knots, and the delta of the
+    loss may be less than the bound.
 
     Parameters
     ----------
@@ -174,21 +183,21 @@ def attaining_loss(mechanism, *, epsilon, direction):
     TypeError for another mechanism; ValueError for another epsilon or direction.
     """
     mechanism = instance("mechanism", mechanism, ObjectivePerturbation)
-    epsilon = np.array([positive("epsilon", epsilon)])
+    at = np.array([positive("epsilon", epsilon)])
     if direction not in DIRECTIONS:
         raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}: got direction={direction!r}")
     s, kappa = mechanism.sensitivity_ratio, mechanism.curvature_ratio
     maps, profile = {"add": (_add_maps, "log_delta_add"), "remove": (_remove_maps, "log_delta_remove")}[direction]
     with np.errstate(all="ignore"):
-        found = [_loss(mechanism, *each) for each in maps(epsilon, s, kappa, monotone=mechanism.monotone_loss)]
-    leaks = np.array([getattr(loss, profile)(epsilon[0]) for loss in found])
-    return found[int(np.argmax(leaks >= leaks.max() - _EQUAL))]
+        found = [_loss(mechanism, *each) for each in maps(at, s, kappa, monotone=mechanism.monotone_loss)]
+    attained = np.array([getattr(loss, profile)(at[0]) for loss in found])
+    return found[int(np.argmax(attained >= attained.max() - _EQUAL))]
 
 
-def linear_loss(mechanism, *, direction):
+def linear_loss(mechanism: ObjectivePerturbation, *, direction: str) -> OneRecordLoss:
     """The linear loss, of slope lipschitz: objective perturbation with it is the Gaussian mechanism.
 
-    Its sign is that of the linear part of the `attaining_loss`; parameters, returns and errors as there.
+    Its sign is that of the linear part of `attaining_loss`; parameters, returns and errors as there.
     """
     sign = {"add": 1.0, "remove": -1.0}
     if direction not in sign:
@@ -196,35 +205,35 @@ def linear_loss(mechanism, *, direction):
     return OneRecordLoss(mechanism=mechanism, knots=(0.0,), shifts=(sign[direction] * mechanism.lipschitz,))
 
 
-def _add_maps(epsilon, s, kappa, *, monotone):
+def _add_maps(epsilon: FloatArray, s: float, kappa: float, *, monotone: bool) -> Iterator[Map]:
     """Knots and shifts, in units of sigma, of the candidates for "add"; epsilon of shape (1,)."""
     yield np.zeros(1), np.full(1, s)
     if monotone:
         return
-    for zero, (_, h1, _), (_, h2, _) in add_plans(epsilon, sensitivity_ratio=s, curvature_ratio=kappa):
+    for zero, (_, h1, _), (_, h2, _) in add_controls(epsilon, sensitivity_ratio=s, curvature_ratio=kappa):
         yield np.concatenate([zero - h1 / kappa, zero + h2 / kappa]), np.concatenate([-h1, h2])
 
 
-def _remove_maps(epsilon, s, kappa, *, monotone):
+def _remove_maps(epsilon: FloatArray, s: float, kappa: float, *, monotone: bool) -> Iterator[Map]:
     """Knots and shifts, in units of sigma, of the candidates for "remove"; epsilon of shape (1,)."""
     yield np.zeros(1), np.full(1, -s)
     ratios = {"sensitivity_ratio": s, "curvature_ratio": kappa}
-    speed = kappa / (1 + kappa)
+    slope_limit = kappa / (1 + kappa)
     _, p, r2 = best_ramp(epsilon, **ratios, lowest=0.0 if monotone else -s)
-    yield _inverse_map(np.concatenate([p, p + (s - r2) / speed]), np.concatenate([np.full(1, s), r2]))
+    yield _inverse_map(np.concatenate([p, p + (s - r2) / slope_limit]), np.concatenate([np.full(1, s), r2]))
     if epsilon[0] >= np.log1p(kappa):
         for begin, end, level in zip(*(each[..., 0] for each in staircases(epsilon, **ratios)), strict=True):
             knots = np.stack([begin, end], axis=1).ravel()
             yield _inverse_map(np.maximum.accumulate(knots), np.repeat(level, 2)[1:-1])
 
 
-def _inverse_map(knots, shifts):
+def _inverse_map(knots: FloatArray, shifts: FloatArray) -> Map:
     return knots + shifts, -shifts
 
 
-def _loss(mechanism, knots, shifts):
-    """OneRecordLoss of a map in units of sigma, rounding mended: of knots that coincide the last one is kept, and none
-    climbs faster than allowed."""
+def _loss(mechanism: ObjectivePerturbation, knots: FloatArray, shifts: FloatArray) -> OneRecordLoss:
+    """OneRecordLoss of a map in units of sigma, corrected for rounding: of knots that coincide the last one is kept,
+    and slopes are clipped to the largest one allowed."""
     knots, shifts, limit = mechanism.noise_std * knots, mechanism.noise_std * shifts, mechanism.lipschitz
     apart = np.append(np.diff(knots) > _TOGETHER * np.abs(knots).max(), True)
     knots, shifts = knots[apart], np.clip(shifts[apart], -limit, limit)
@@ -233,7 +242,7 @@ def _loss(mechanism, knots, shifts):
     return OneRecordLoss(mechanism=mechanism, knots=tuple(knots), shifts=tuple(shifts))
 
 
-def _log_leak(epsilon, knots, shifts):
+def _map_log_delta(epsilon: FloatArray, knots: FloatArray, shifts: FloatArray) -> FloatArray:
     """Log of the integral of [phi(u) - gamma phi(u+h)(1+h')]_+, h piecewise linear; for 1-d epsilon >= 0."""
     middle = np.interp(0.0, knots, shifts)
     right, left = knots > 0, knots < 0
@@ -242,13 +251,13 @@ def _log_leak(epsilon, knots, shifts):
         (np.append(0.0, -knots[left][::-1]), np.append(-middle, -shifts[left][::-1])),  # the mirror image
     ]
     with np.errstate(all="ignore"):
-        return np.logaddexp(*(_log_half_leak(epsilon[:, None], *half) for half in halves))
+        return np.logaddexp(*(_half_log_delta(epsilon[:, None], *half) for half in halves))
 
 
-def _log_half_leak(epsilon, knots, shifts):
-    """`_log_leak` over [knots[0], infinity), knots[0] = 0, for epsilon of shape (n, 1).
+def _half_log_delta(epsilon: FloatArray, knots: FloatArray, shifts: FloatArray) -> FloatArray:
+    """`_map_log_delta` over [knots[0], infinity), knots[0] = 0, for epsilon of shape (n, 1).
 
-    On a piece, t beyond its knot y, the privacy loss less epsilon is the quadratic a t^2 + b t + c.
+    At the distance t from the knot y of a piece, the privacy loss minus epsilon is the quadratic a t^2 + b t + c.
     """
     y, h, last = knots[:-1], shifts[:-1], shifts[-1]
     m, length = np.diff(shifts) / np.diff(knots), np.diff(knots)
@@ -263,21 +272,23 @@ def _log_half_leak(epsilon, knots, shifts):
     after = (np.where((a >= 0) & (discriminant > 0), outer, length), length)
     parts = [_log_gain(epsilon, y + t0, y + t1, h + m * t0, h + m * t1) for t0, t1 in (inside, before, after)]
     onset = epsilon / last - last / 2
-    beyond = earned_beyond(epsilon, np.maximum(onset, knots[-1]), last)
+    beyond = tail_log_delta(epsilon, np.maximum(onset, knots[-1]), last)
     until = _log_gain(epsilon, knots[-1], onset, last, last)
     tail = np.where(last > 0, beyond, np.where(last < 0, until, -np.inf))
     return np.logaddexp.reduce(np.concatenate([*parts, tail], axis=1), axis=1)
 
 
-def _log_gain(epsilon, y0, y1, h0, h1):
-    """`earned`; where the shifted interval lies to the left, whose tails would cancel, the two intervals' masses."""
+def _log_gain(epsilon: ArrayLike, y0: ArrayLike, y1: ArrayLike, h0: ArrayLike, h1: ArrayLike) -> FloatArray:
+    """`interval_log_delta`, except that it is computed from the masses of the two intervals where the shifted one is
+    left of -1, since tails would cancel there."""
+    epsilon, y0, y1, h0, h1 = (np.asarray(x, float) for x in (epsilon, y0, y1, h0, h1))
     own, other = _log_mass(y0, y1), _log_mass(y0 + h0, y1 + h1)
     masses = own + log1mexp(np.minimum(epsilon + other - own, 0))
     left = (y0 + h0 < -1) & (y1 > y0)
-    return np.where(left, np.where(np.isnan(masses), -np.inf, masses), earned(epsilon, y0, y1, h0, h1))
+    return np.where(left, np.where(np.isnan(masses), -np.inf, masses), interval_log_delta(epsilon, y0, y1, h0, h1))
 
 
-def _log_mass(low, high):
+def _log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
     """log(Phi(high) - Phi(low)) from the nearer tail."""
     low, high = np.where(low + high < 0, -high, low), np.where(low + high < 0, -low, high)
     return log_ndtr(-low) + log1mexp(np.minimum(log_ndtr(-high) - log_ndtr(-low), 0))

@@ -1,62 +1,71 @@
-"""The privacy profile of objective perturbation itself: "add" exactly, "remove" from above by its optimal control.
+"""The privacy profile of objective perturbation as an optimal control problem: "add" exactly, "remove" from above.
 
-What is proved, in units of the noise (sigma = 1), with s = L / sigma, kappa = beta / lambda, gamma = e^epsilon >= 1,
+The results, in units of the noise (sigma = 1), with s = L / sigma, kappa = beta / lambda, gamma = e^epsilon >= 1,
 F(b, h) = Phi(-b) - gamma Phi(-b-h) and b*(h) = epsilon/h - h/2, so that F(b*(h), h) = max_b F(b, h) = H(epsilon; h),
-the Gaussian's profile (notebook 11):
+the Gaussian's profile (see also notebook 11):
 
 *Reduction* (`explorer.accounting.bounds.refined`). (M(Z), M(Z')) has the divergences of (T#N, N) for a map T = id + h
-with |h| <= s, 0 <= h' <= kappa, and every such T occurs; for monotone losses h keeps one sign. The profile of the
+with |h| <= s, 0 <= h' <= kappa, and every such T occurs; for monotone losses h has one sign. The profile of the
 mechanism is the supremum over T.
 
-*Add*: the integral of [phi(u) - gamma phi(u+h)(1+h')]_+. To the right of a zero c of h there is a best plan: climb
-at full speed kappa from c, stop, and collect from there on, for R(c) = max_{b>=c} F(b, min(s, kappa (b-c))). No other
-plan earns more, since W(u, h) = max_{b>=u} F(b, min(s, h + kappa (b-u))) satisfies W_u + v W_h + gain(v) <= 0 for
-every speed v in [0, kappa]. The reason: with q = log phi(u)/(gamma phi(u+h)), what a pause earns, phi(u)(1 - e^-q),
-increases along a full-speed ramp as long as q <= log(1+kappa), and that is where the ramp's own best b lies: waiting
-there beats waiting earlier. The left side is the mirror image, R(-c). So delta = max(H(epsilon; s),
-sup_c R(c) + R(-c)), attained; for one sign it is H(epsilon; s), attained by the constant h = s.
+*Add*: the integral of [phi(u) - gamma phi(u+h)(1+h')]_+. To the right of a zero c of h an optimal control
+is: h rises at the largest slope kappa from c to some b and is constant from there on, where the integrand is positive;
+its value is R(c) = max_{b>=c} F(b, min(s, kappa (b-c))). It is optimal since W(u, h) = max_{b>=u} F(b, min(s, h +
+kappa (b-u))) satisfies W_u + v W_h + gain(v) <= 0 for every slope v in [0, kappa]: with q = log phi(u)/(gamma
+phi(u+h)), the gain at slope 0, phi(u)(1 - e^-q), increases along the ramp as long as q <= log(1+kappa), which
+holds up to the optimal b, so that a constant piece there is better than an earlier one. The left side is the mirror
+image, R(-c). So delta = max(H(epsilon; s), sup_c R(c) + R(-c)), attained; for one sign it is H(epsilon; s), attained by
+the constant h = s.
 
 *Remove*: with r = T^-1 - id, non-increasing, |r| <= s, v = -r' <= kappa' = kappa/(1+kappa), the integral of
 [phi(y) - gamma phi(y+r)(1-v)]_+ is at most each of
  (i) H(epsilon - log(1+kappa); s), the closed form of `RefinedBound`;
  (ii) for gamma >= 1+kappa, Psi(s), where Psi(0) = 0, Psi' = G*/kappa' below r_c = sqrt(2 kappa epsilon/(2+kappa)) and
-   Psi' = H' beyond, and G*(r) = max_y [phi(y) - gamma/(1+kappa) phi(y+r)]. A unit of shift r spent at y < b*(r) earns
-   at most (v/kappa') G*(r), and at y >= b*(r) no more than holding it: Psi(r), continued by
-   Psi(r) - H(epsilon; r) + F(y, r) beyond b*(r), satisfies the inequality of the control problem. Where r changes sign
-   nothing is left to earn. Attained where the maximiser y*(r) can be followed at the speed allowed;
- (iii) every chord, in gamma, from (1, TV) to a point of (i) or (ii) further right, for a profile is convex in gamma,
-   and at epsilon = 0 both directions are the total variation TV, which "add" knows exactly.
+   Psi' = H' beyond, and G*(r) = max_y [phi(y) - gamma/(1+kappa) phi(y+r)]. A decrease of r at
+   rate v contributes at most (v/kappa') G*(r) at y < b*(r), and at y >= b*(r) no more than a constant r: Psi(r),
+   continued by Psi(r) - H(epsilon; r) + F(y, r) beyond b*(r), satisfies the inequality of the control problem. After r
+   changes sign the remaining value is 0. Attained where the maximiser y*(r) can be followed within the slope limit;
+ (iii) every chord, in gamma, from (1, TV) to a point of (i) or (ii) further right, since a profile is convex in gamma
+   and at epsilon = 0 both directions equal the total variation TV, which is the exact value of "add".
 
-Both at negative epsilon by duality, delta_PQ(epsilon) = 1 - e^epsilon + e^epsilon delta_QP(-epsilon).
+Both directions at negative epsilon follow by duality, delta_PQ(epsilon) = 1 - e^epsilon + e^epsilon delta_QP(-epsilon).
 """
 
+from abc import abstractmethod
+from collections.abc import Callable
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
 from explorer.accounting.bounds.gaussian import log_delta
 from explorer.accounting.bounds.refined import DirectionalBound, RefinedBound, dual_log_delta
 from explorer.accounting.logspace import (
-    from_either_side,
     log1mexp,
+    log_from_complement,
     log_mills_difference,
     log_normal_density,
     mills_ratio,
 )
+from explorer.accounting.types import BoolArray, FloatArray, LogProfile
 from explorer.validation import epsilon_array
 
 _TOLERANCE = 1.5e-6  # relative, in log delta, between the sums from above and below
 _FEWEST_PANELS, _MOST_PANELS = 128, 8192
 _REACH, _GRADING = 40.0, 3.0  # panels cover all but e^-40 of the integral, their density falls as its cube root
-_FARTHEST = 1e100  # beyond, and where a float overflows, only the closed forms are offered
+_FARTHEST = 1e100  # largest |epsilon| of the control bounds; beyond it only the closed forms are used
+
+Control: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]  # (b, h, q), see `add_controls`
 
 
-def bisect(below, low, high, *, steps=45):
-    """Where `below`, an elementwise predicate that holds up to some point of [low, high], ceases to hold.
+def bisect(below: Callable, low: ArrayLike, high: ArrayLike, *, steps: int = 45) -> FloatArray:
+    """The point of [low, high] up to which the elementwise predicate `below` holds.
 
-    The upper end of the last bracket; `high` where it holds throughout. Vectorised over arrays low and high.
+    It is the upper end of the last bracket, and `high` where the predicate holds throughout.
     """
+    low, high = np.asarray(low, float), np.asarray(high, float)
     for _ in range(steps):
         middle = (low + high) / 2
         holds = below(middle)
@@ -64,13 +73,14 @@ def bisect(below, low, high, *, steps=45):
     return high
 
 
-def add_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio):
+def add_log_delta(epsilon: ArrayLike, *, sensitivity_ratio: float, curvature_ratio: float) -> FloatArray:
     """Log of max(H(epsilon; s), sup_{c>=0} R(c) + R(-c)): "add" exactly, for losses of any sign, epsilon >= 0.
 
-    On the right of c the best plan either saturates, h = s, at b = max(b*(s), c + s/kappa), or stops on the ramp at
-    b = c + v, where v > 0 solves kappa (2+kappa) v^2 + 2 kappa c v = 2 (epsilon + log(1+kappa)). Where both sides stop
-    on their ramps, or both are cut off by saturation, dR(c)/dc tells that the sum grows with c, or falls from c = 0;
-    hence the supremum is at c = 0 or where the side of -c saturates and that of c does not, see `_saturation`.
+    On the right of c the optimal control either saturates, h = s, at b = max(b*(s), c + s/kappa), or ends its ramp at b
+    = c + v, where v > 0 solves kappa (2+kappa) v^2 + 2 kappa c v = 2 (epsilon + log(1+kappa)). Where both sides end
+    their ramps below s, or both saturate, the derivative dR(c)/dc shows that the sum increases with c, or decreases
+    from c = 0; hence the supremum is at c = 0 or where the side of -c saturates and that of c does not, see
+    `_saturation`.
 
     Parameters
     ----------
@@ -83,7 +93,7 @@ def add_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio):
     """
     s, kappa = sensitivity_ratio, curvature_ratio
     epsilon = np.asarray(epsilon, float)
-    centred, off_centre = add_plans(epsilon, sensitivity_ratio=s, curvature_ratio=kappa)
+    centred, off_centre = add_controls(epsilon, sensitivity_ratio=s, curvature_ratio=kappa)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         both = _log_sum(epsilon, *centred[1:])
         asymmetric = _log_sum(epsilon, *off_centre[1:])
@@ -91,35 +101,39 @@ def add_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio):
     return np.maximum(both, log_delta(epsilon, sensitivity_ratio=s))
 
 
-def add_plans(epsilon, *, sensitivity_ratio, curvature_ratio):
-    """The two plans among which, and the constant h = s, `add_log_delta` finds its supremum.
+def add_controls(
+    epsilon: ArrayLike, *, sensitivity_ratio: float, curvature_ratio: float
+) -> tuple[tuple[FloatArray, Control, Control], tuple[FloatArray, Control, Control]]:
+    """The two controls that, besides the constant h = s, `add_log_delta` takes its supremum over.
 
     Parameters as for `add_log_delta`.
 
     Returns
     -------
-    two triples (zero, left, right): where h is 0, at the centre and off it (of any use only where b*(s) < s/kappa), and
-    the sides of that. A side is a triple (b, h, q) of ndarrays of epsilon's shape: h climbs at full speed from the zero
-    to the size h, and is collected from b on, which on the left is -u; q = log phi(b)/(gamma phi(b+h)) there.
+    two triples (zero, left, right): the point where h is 0, which is 0 in the first triple and not in the second (of
+    use only where b*(s) < s/kappa), and the controls on its two sides. A side is a triple (b, h, q) of ndarrays of
+    epsilon's shape: from the zero on |h| rises at slope kappa to the value h, and the integrand is positive from b on,
+    which on the left is -u; q = log phi(b)/(gamma phi(b+h)) there.
     """
     s, kappa = sensitivity_ratio, curvature_ratio
+    epsilon = np.asarray(epsilon, float)
     onset = epsilon / s - s / 2  # b*(s)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        centred = _best_plan(0.0, epsilon, onset, s, kappa)
+        centred = _best_control(np.zeros_like(epsilon), epsilon, onset, s, kappa)
         q = _saturation(epsilon, onset, s, kappa)
         right = onset + q / s
         c = np.maximum(s / kappa - right, 0)
-        left = _best_plan(c, epsilon, onset, s, kappa)
+        left = _best_control(c, epsilon, onset, s, kappa)
     return (np.zeros_like(c), centred, centred), (-c, left, (right, np.full_like(right, s), q))
 
 
-def _ramp_length(c, epsilon, kappa):
+def _ramp_length(c: FloatArray, epsilon: FloatArray, kappa: float) -> FloatArray:
     """The positive root v of kappa (2+kappa) v^2 + 2 kappa c v = 2 (epsilon + log(1+kappa))."""
     energy = 2 * (epsilon + np.log1p(kappa))
     return energy / (kappa * c + np.sqrt(np.square(kappa * c) + kappa * (2 + kappa) * energy))
 
 
-def _best_plan(c, epsilon, onset, s, kappa):
+def _best_control(c: FloatArray, epsilon: FloatArray, onset: FloatArray, s: float, kappa: float) -> Control:
     """(b, h, q) that attain R(c), c >= 0: from b on the shift is h, and q = log phi(b)/(gamma phi(b+h))."""
     ramp = _ramp_length(c, epsilon, kappa)
     saturated = np.maximum(onset, c + s / kappa)
@@ -131,26 +145,26 @@ def _best_plan(c, epsilon, onset, s, kappa):
     )
 
 
-def _saturation(epsilon, onset, s, kappa):
+def _saturation(epsilon: FloatArray, onset: FloatArray, s: float, kappa: float) -> FloatArray:
     """q at the end b2 = b*(s) + q/s of the saturating ramp from -c, c = s/kappa - b2, of the best pair of sides.
 
     There d/dc [R(c) + R(-c)] = A - B with A = phi(b2)(1 - e^-q) and B = kappa' phi(b1), b1 = c + v. log(A/B) is
     concave in c (its derivative is b2 - s/(e^q - 1) + b1 b1', every term of which falls in c) and ends at -inf for
-    q = 0, so the maximum is its last zero. Without a zero the sum falls in c, and any answer is a valid c.
+    q = 0, so the maximum is its last zero. Without a zero the sum decreases in c, and any result is a valid c.
     """
-    room = s * (s / kappa - onset)  # q at c = 0
-    most = np.maximum(np.minimum(np.log1p(kappa), 2 * room - np.log1p(kappa)), 1e-300)
+    centred = s * (s / kappa - onset)  # q at c = 0
+    most = np.maximum(np.minimum(np.log1p(kappa), 2 * centred - np.log1p(kappa)), 1e-300)
 
-    def ends(q):
+    def ends(q: FloatArray) -> Control:
         b2 = onset + q / s
         c = s / kappa - b2
         return b2, c, _ramp_length(c, epsilon, kappa)
 
-    def rises_with_q(log_q):
+    def rises_with_q(log_q: FloatArray) -> BoolArray:
         b2, c, v = ends(np.exp(log_q))
         return s / np.expm1(np.exp(log_q)) > b2 + c + (1 + kappa) * v * v / (c + (2 + kappa) * v)
 
-    def a_below_b(log_q):
+    def a_below_b(log_q: FloatArray) -> BoolArray:
         b2, c, v = ends(np.exp(log_q))
         log_ratio = np.log(-np.expm1(-np.exp(log_q))) + np.log1p(1 / kappa) + (c + v - b2) * (c + v + b2) / 2
         return log_ratio < 0
@@ -159,30 +173,33 @@ def _saturation(epsilon, onset, s, kappa):
     return np.exp(bisect(a_below_b, top - 80, top))
 
 
-def _log_sum(epsilon, left, right):
-    """log(F(b1, h1) + F(b2, h2)), the two sides of c; by the complement, a sum of positive terms, if that is less."""
+def _log_sum(epsilon: FloatArray, left: Control, right: Control) -> FloatArray:
+    """log(F(b1, h1) + F(b2, h2)), the two sides of c; from the complement, a sum of positive terms, if that is less."""
     (b1, h1, _), (b2, h2, _) = left, right
     direct = np.logaddexp(_log_gain(*left), _log_gain(*right))
     between = log_ndtr(b1) + log1mexp(np.minimum(log_ndtr(-b2) - log_ndtr(b1), 0))
     complement = np.logaddexp(between, epsilon + np.logaddexp(log_ndtr(-b1 - h1), log_ndtr(-b2 - h2)))
-    return from_either_side(direct, complement)
+    return log_from_complement(direct, complement)
 
 
-def _log_gain(b, h, q):
-    """log F(b, h) for q >= 0, b >= -30: phi(b) [m(b) - m(b+h) + (1 - e^-q) m(b+h)], no term of which cancels."""
+def _log_gain(b: FloatArray, h: FloatArray, q: FloatArray) -> FloatArray:
+    """log F(b, h) for q >= 0, b >= -30: phi(b) [m(b) - m(b+h) + (1 - e^-q) m(b+h)], without cancellation."""
     rest = log1mexp(-q) + np.log(mills_ratio(b + h))
     return log_normal_density(b) + np.logaddexp(log_mills_difference(np.maximum(b, -30), h), rest)
 
 
-def remove_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, enough=0.0):
-    """Log of min of (i) H(epsilon - log(1+kappa); s) and (ii) Psi(s), epsilon >= 0: "remove" from above, no chords.
+def remove_log_delta(
+    epsilon: ArrayLike, *, sensitivity_ratio: float, curvature_ratio: float, enough: ArrayLike = 0.0
+) -> FloatArray:
+    """Log of min of (i) H(epsilon - log(1+kappa); s) and (ii) Psi(s), epsilon >= 0: "remove" without the chords.
 
     Psi(s) = ((1+kappa)/kappa) int_0^min(s, r_c) G*(r) dr + [H(epsilon; s) - H(epsilon; r_c)]_+. The integral is a sum
-    from above, refined until it is within 1.5e-6 |log delta| of one from below; not a quadrature rule, which can miss
-    the sliver that holds the mass and claim too little.
+    from above, refined until it is within 1.5e-6 |log delta| of one from below. (A quadrature rule could miss the
+    narrow interval that holds the mass and return less than the integral.)
 
     Parameters and returns as for `add_log_delta`, and
-    enough : array_like that broadcasts to epsilon; a bound on log delta known already, to be improved on
+    enough : array_like that broadcasts to epsilon; a bound on log delta that is known already: larger values are not
+        refined
     """
     s, kappa = sensitivity_ratio, curvature_ratio
     epsilon = np.asarray(epsilon, float)
@@ -193,7 +210,7 @@ def remove_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, enough=0.0)
     return best
 
 
-def _log_psi(epsilon, s, kappa, *, enough):
+def _log_psi(epsilon: FloatArray, s: float, kappa: float, *, enough: FloatArray) -> FloatArray:
     """log Psi(s), from above, for 1-d epsilon >= log(1+kappa); not refined where it is known to exceed `enough`."""
     excess = np.maximum(epsilon - np.log1p(kappa), 0)  # log(gamma / (1+kappa))
     turn = np.sqrt(2 * kappa / (2 + kappa) * epsilon)  # r_c
@@ -212,17 +229,17 @@ def _log_psi(epsilon, s, kappa, *, enough):
     return np.where(s > turn, np.logaddexp(upper, held), upper)
 
 
-def log_h(epsilon, shift):
+def log_h(epsilon: FloatArray, shift: FloatArray | float) -> FloatArray:
     """log H(epsilon; shift), elementwise in both, for epsilon >= 0; 0, from above, where 1 - H is below e^-450."""
     onset = epsilon / shift - shift / 2
     return np.where(onset < -30, 0.0, log_normal_density(onset) + log_mills_difference(np.maximum(onset, -30), shift))
 
 
-def _curve(p, excess):
+def _curve(p: FloatArray, excess: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(log r, log(r G*), its slope in log r) where p = log(1 + r/y), y = y*(r) the maximiser of
     phi(y) - gamma' phi(y+r), gamma' = e^excess.
 
-    The maximiser obeys log phi(y)/(gamma' phi(y+r)) = p. With x = r/y that makes everything explicit:
+    The maximiser obeys log phi(y)/(gamma' phi(y+r)) = p. With x = r/y all quantities are explicit in p:
     y^2 = 2 (excess+p)/(x(2+x)), r = x y, G* = phi(y) x/(1+x), and the slope is 1 + (excess+p)/sinh p.
     """
     x, energy = np.expm1(p), excess + p
@@ -232,38 +249,43 @@ def _curve(p, excess):
     return log_r, log_r + log_gain, 1 + 2 * half_square * (1 + x)
 
 
-def curve_point(p, excess):
+def curve_point(p: FloatArray, excess: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(y*(r), r) on the curve of `_curve` at p."""
     x = np.expm1(p)
     y = np.sqrt(2 * (excess + p) / (x * (2 + x)))
     return y, x * y
 
 
-def _growth(p, excess):
+def _growth(p: FloatArray, excess: FloatArray) -> FloatArray:
     """d log r / d log p along the curve."""
     return 0.5 * p * (1 / (excess + p) + 1 / np.sinh(p))
 
 
-def curve_ends(excess, log_shift, speed, *, fall):
-    """log p where r reaches the shift, by Newton's method, and where log(r G*) is lower by `fall`, roughly; 1-d."""
+def curve_ends(
+    excess: FloatArray, log_shift: FloatArray, limit: float, *, fall: float
+) -> tuple[FloatArray, FloatArray]:
+    """log p where r equals the shift, by Newton's method, and where log(r G*) is lower by about `fall`; 1-d arrays."""
     square = np.exp(2 * log_shift)
     low = np.log(2 * square / (excess + np.sqrt(excess * excess + 4 * square)))  # r^2 <= (excess + p) p
-    high = np.minimum(low, np.log(speed))
+    high = np.minimum(low, np.log(limit))
     for _ in range(12):
         p = np.exp(high)
-        high = np.clip(high + (log_shift - _curve(p, excess)[0]) / _growth(p, excess), low, np.log(speed))
+        high = np.clip(high + (log_shift - _curve(p, excess)[0]) / _growth(p, excess), low, np.log(limit))
     p = np.exp(high)
     _, top, slope = _curve(p, excess)
     floor, far = top - fall, high - np.minimum(fall / (slope * _growth(p, excess)), np.maximum(high, 0) + 1.5 * fall)
     return high, bisect(lambda log_p: _curve(np.exp(log_p), excess)[1] < floor, far, high, steps=12)
 
 
-def _log_area(excess, log_shift, ends, panels):
+def _log_area(
+    excess: FloatArray, log_shift: FloatArray, ends: list[FloatArray], panels: int
+) -> tuple[FloatArray, FloatArray]:
     """Logs of sums from above and from below for the integral of G* over r in [0, shift]; 1-d arrays.
 
-    As a function of t = log r, f = log(r G*) is concave: its slope 1 + (excess+p)/sinh p falls. So its tangents give a
-    sum from above, panel by panel an exponential, and its chords one from below, both of second order. The nodes are
-    graded towards the end that holds the mass. What is left of them, down to r = 0, lies under the last tangent.
+    As a function of t = log r, f = log(r G*) is concave: its slope 1 + (excess+p)/sinh p decreases. So its tangents
+    give a sum from above, an exponential on each panel, and its chords one from below, both with an error of second
+    order. The nodes are graded towards the end that holds the mass. The integral left of them, down to r = 0, is
+    bounded by that of the last tangent.
     """
     high, low = (end[:, None] for end in ends)
     p = np.exp(high)
@@ -282,64 +304,69 @@ def _log_area(excess, log_shift, ends, panels):
         rise = np.maximum(np.diff(f, axis=1), 1e-300)
         below = height[:, 1:] * width * -np.expm1(-rise) / rise
         above, below = (peak[:, 0] + np.log(area.sum(axis=1)) for area in (above, below))
-    # With |log delta| from 1e16 on, the sliver that holds the mass can be narrower than a floating-point step.
+    # For |log delta| >= 1e16 the interval that holds the mass can be narrower than a floating-point step.
     resolved = np.isfinite(above) & np.isfinite(below)
     return np.where(resolved, above, np.inf), np.where(resolved, below, 0.0)
 
 
 class DualityBound(DirectionalBound):
-    """Completes a class that defines `_remove(epsilon)`, for 1-d epsilon in [0, 1e100], to a `DirectionalBound`.
+    """Base class of bounds that define `_remove(epsilon)` for 1-d epsilon in [0, 1e100].
 
-    "add" is exact, negative epsilon is the dual of the other direction. `_unknown` is what the class claims where it
-    cannot compute (|epsilon| > 1e100, or a float overflows), infinity or minus infinity. The result is clipped to the
-    Gaussian's profile and the refined bound, between which the truth lies: elsewhere that changes no more than the
-    last digits, and it keeps the bounds in order exactly.
+    "add" is exact; the values at negative epsilon are dual to the other direction. `_unknown` is the value where
+    nothing can be computed (|epsilon| > 1e100, or overflow): infinity for an upper bound, minus infinity for a lower
+    one. The result is clipped to the interval between the Gaussian's profile and the refined bound, which contains the
+    exact value: apart from the unknown values this changes only the last digits, and it makes the order of the bounds
+    exact.
     """
 
-    _unknown = np.inf
+    _unknown: float = np.inf
 
-    def log_delta_add(self, epsilon):
+    def log_delta_add(self, epsilon: ArrayLike) -> FloatArray:
         """Log delta of M(Z) from M(Z'), Z' having one record more, of epsilon's shape; any real epsilon, nats."""
         return self._profile(epsilon, self._add, self._remove, RefinedBound(self.mechanism).log_delta_add)
 
-    def log_delta_remove(self, epsilon):
+    def log_delta_remove(self, epsilon: ArrayLike) -> FloatArray:
         """Log delta of M(Z') from M(Z), Z' having one record more, of epsilon's shape; any real epsilon, nats."""
         return self._profile(epsilon, self._remove, self._add, RefinedBound(self.mechanism).log_delta_remove)
 
-    def _profile(self, epsilon, own, other, refined):
+    def _profile(self, epsilon: ArrayLike, own: LogProfile, other: LogProfile, refined: LogProfile) -> FloatArray:
         epsilon = epsilon_array(epsilon)
         value = np.full(epsilon.shape, self._unknown)
         negative = epsilon < 0
         for side, profile in (~negative, own), (negative, other):
-            served = side & (np.abs(epsilon) <= _FARTHEST)
-            if served.any():
+            computed = side & (np.abs(epsilon) <= _FARTHEST)
+            if computed.any():
                 with np.errstate(all="ignore"):
-                    value[served] = profile(np.abs(epsilon[served]))
+                    value[computed] = profile(np.abs(epsilon[computed]))
         value = np.where(np.isnan(value), self._unknown, value)
         value[negative] = dual_log_delta(epsilon[negative], np.clip(value[negative], -np.inf, 0))
         gaussian = log_delta(epsilon, sensitivity_ratio=self._s)
         return np.maximum(np.minimum(value, refined(epsilon)), gaussian)[()]
 
-    def _add(self, epsilon):
+    @abstractmethod
+    def _remove(self, epsilon: FloatArray) -> FloatArray:
+        """Log of the "remove" profile for 1-d epsilon in [0, 1e100]."""
+
+    def _add(self, epsilon: FloatArray) -> FloatArray:
         if self.mechanism.monotone_loss:
             return log_delta(epsilon, sensitivity_ratio=self._s)
         return add_log_delta(epsilon, sensitivity_ratio=self._s, curvature_ratio=self._kappa)
 
     @cached_property
-    def _log_total_variation(self):
+    def _log_total_variation(self) -> float:
         return float(self.log_delta_add(0.0))
 
 
 class TightBound(DualityBound):
-    """The privacy profile of objective perturbation over all its losses: "add" exactly, "remove" from above.
+    """The worst privacy profile of objective perturbation over all losses: "add" exactly, "remove" from above.
 
-    The "remove" bound is attained, to the tolerance of its sums, wherever the loss that would attain it is smooth
-    enough for kappa; `AttainedLowerBound` is the other end of the bracket. What is proved, and how, is in this
-    module's docstring.
+    The "remove" bound is attained, to the tolerance of its sums, wherever the loss that attains it has a curvature
+    within kappa; `AttainedLowerBound` bounds the same profile from below. The docstring of this module has the results
+    and their proofs.
 
     `log_delta_add` and `log_delta_remove` are the profiles of the two directions at every real epsilon, each the
     other's dual. "remove" at epsilon >= 0 ("add" below 0) is a minimum of bounds and need not be convex in e^epsilon:
-    take the lower convex envelope before building a privacy loss distribution from it.
+    a privacy loss distribution needs its lower convex envelope, which `profile_plds` takes.
 
     Parameters
     ----------
@@ -348,9 +375,16 @@ class TightBound(DualityBound):
     Raises
     ------
     TypeError for another mechanism.
+
+    Examples
+    --------
+    >>> from explorer.accounting import ObjectivePerturbation, TightBound
+    >>> mechanism = ObjectivePerturbation(noise_std=5, l2_reg=20, lipschitz=1, smoothness=1)
+    >>> round(float(TightBound(mechanism).epsilon(1e-5)), 4)
+    0.734
     """
 
-    def _remove(self, epsilon):
+    def _remove(self, epsilon: FloatArray) -> FloatArray:
         best = np.full(epsilon.shape, self._log_total_variation)
         for end, log_end in self._tangents:
             inside = epsilon < end
@@ -359,25 +393,25 @@ class TightBound(DualityBound):
             )
         return self._without_chords(epsilon, enough=best)
 
-    def _without_chords(self, epsilon, *, enough=0.0):
-        ratios = {"sensitivity_ratio": self._s, "curvature_ratio": self._kappa}
-        return remove_log_delta(epsilon, **ratios, enough=enough)
+    def _without_chords(self, epsilon: FloatArray, *, enough: ArrayLike = 0.0) -> FloatArray:
+        return remove_log_delta(epsilon, sensitivity_ratio=self._s, curvature_ratio=self._kappa, enough=enough)
 
     @cached_property
-    def _tangents(self):
+    def _tangents(self) -> list[tuple[float, float]]:
         """(epsilon1, log delta1) where chords from (gamma = 1, TV) are steepest: the local maxima of the descent.
 
-        Every chord is a bound, so the search can only lose tightness. The descent is (TV - delta1) / (gamma1 - 1).
+        Every chord is a bound, so an inexact search gives a looser bound that is still valid. The descent is
+        (TV - delta1) / (gamma1 - 1).
         """
-        speed, width = np.log1p(self._kappa), self._s + self._s * self._s
-        grid = np.concatenate([speed * np.arange(1, 12) / 12, [speed], speed + width * np.geomspace(1e-3, 30, 36)])
+        limit, width = np.log1p(self._kappa), self._s + self._s * self._s
+        grid = np.concatenate([limit * np.arange(1, 12) / 12, [limit], limit + width * np.geomspace(1e-3, 30, 36)])
         value = self._without_chords(grid, enough=self._log_total_variation)
         steep = self._log_descent(grid, value)
         (top,) = np.nonzero((steep[1:-1] >= steep[:-2]) & (steep[1:-1] > steep[2:]))
         best, log_best = grid[top + 1], value[top + 1]
         low, high = grid[top], grid[top + 2]
         for _ in range(3 if top.size else 0):
-            # the best so far stays in the race: (ii) begins, with a jump, at epsilon = log(1+kappa)
+            # the best point so far is kept: the value jumps at epsilon = log(1+kappa), where (ii) begins
             fine = np.stack([best, *(low + (high - low) * i / 20 for i in range(1, 20))])
             value = self._without_chords(fine)
             pick = np.argmax(self._log_descent(fine, value), axis=0), np.arange(top.size)
@@ -385,22 +419,23 @@ class TightBound(DualityBound):
             low, high = np.maximum(best - step, low), np.minimum(best + step, high)
         return list(zip(best, log_best, strict=True))
 
-    def _log_descent(self, epsilon, log_value):
+    def _log_descent(self, epsilon: FloatArray, log_value: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
             drop = log1mexp(np.minimum(log_value - self._log_total_variation, 0))
             return drop - _log_expm1(epsilon)
 
 
-def _log_chord(epsilon, log_start, end, log_end):
+def _log_chord(epsilon: FloatArray, log_start: float, end: float, log_end: float) -> FloatArray:
     """log delta on the chord, in gamma, from log_start at epsilon = 0 to log_end at `end`, for 0 <= epsilon < end."""
     with np.errstate(divide="ignore", invalid="ignore"):
         log_weight = _log_expm1(epsilon) - _log_expm1(end)
         log_rest = log1mexp(epsilon - end) - log1mexp(-end)
         direct = np.logaddexp(log_rest + log_start, log_weight + log_end)
         complement = np.logaddexp(log_rest + log1mexp(log_start), log_weight + log1mexp(log_end))
-    return from_either_side(direct, complement)
+    return log_from_complement(direct, complement)
 
 
-def _log_expm1(x):
+def _log_expm1(x: ArrayLike) -> FloatArray:
     """log(e^x - 1) for x >= 0, elementwise."""
+    x = np.asarray(x)
     return x + log1mexp(-x)

@@ -1,1 +1,1 @@
-"""Privacy loss distributions: discretised, convolved, composed; answers are intervals."""
+"""Privacy loss distributions: discretisation, convolution and composition, with intervals as results."""
