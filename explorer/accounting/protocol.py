@@ -1,6 +1,5 @@
 """The interface of all bounds, and its implementation for bounds that are given by a privacy profile."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
@@ -66,12 +65,15 @@ class DirectionalProfiles(Protocol):
         ...
 
 
-class ProfileBound(ABC):
-    """Base class of bounds that define `log_delta(epsilon)`: it derives the rest of `PrivacyBound` from that."""
+class ProfileBound:
+    """Base class of bounds that define `log_delta(epsilon)`: it derives the rest of `PrivacyBound` from that.
 
-    @abstractmethod
+    `log_delta` may also be an attribute of the instance, such as the method of another bound.
+    """
+
     def log_delta(self, epsilon: ArrayLike) -> FloatArray:
         """Natural log of delta, of epsilon's shape; epsilon array_like in nats."""
+        raise NotImplementedError
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """delta(epsilon) in [0, 1], of epsilon's shape; 0 where it underflows and `log_delta` is still finite."""

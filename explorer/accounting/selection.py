@@ -37,7 +37,6 @@ upper end of a privacy loss distribution with its infinite privacy losses.
 References: Papernot & Steinke 2022; Koskela, Redberg & Wang 2024 for another bound from privacy profiles.
 """
 
-from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -304,9 +303,9 @@ class _Selection(ProfileBound):
         self.runs = instance("runs", runs, _RUNS)
         self._log_weight, self._log_ratio = self._hockey_sticks()
 
-    @abstractmethod
     def _hockey_sticks(self) -> tuple[FloatArray, FloatArray]:
         """log a_k and log rho_k."""
+        raise NotImplementedError
 
     def log_delta(self, epsilon: ArrayLike) -> FloatArray:
         """Log of the bound above, of epsilon's shape; epsilon array_like in nats, any real number."""

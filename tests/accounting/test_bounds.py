@@ -6,11 +6,13 @@ from hypothesis import given
 
 from explorer.accounting import (
     BoundNotApplicable,
+    Gaussian,
     GaussianLowerBound,
     HockeyStickBound,
     KiferBound,
     ObjectivePerturbation,
     PrivacyBound,
+    ProfileBound,
     RefinedBound,
     RenyiBound,
 )
@@ -155,3 +157,14 @@ def test_mechanism_validates_itself(name, value):
     good = {"noise_std": 5, "l2_reg": 20, "lipschitz": 1, "smoothness": 1}
     with pytest.raises(ValueError, match=rf"{name} must be a (finite number > 0|single number): got {name}="):
         ObjectivePerturbation(**{**good, name: value})
+
+
+def test_a_profile_may_be_an_attribute_and_must_be_there():
+    class Borrowed(ProfileBound):
+        def __init__(self, mechanism):
+            self.log_delta = GaussianLowerBound(mechanism).log_delta
+
+    mechanism = Gaussian(noise_std=4)
+    assert Borrowed(mechanism).epsilon(1e-5) == GaussianLowerBound(mechanism).epsilon(1e-5)
+    with pytest.raises(NotImplementedError):
+        ProfileBound().epsilon(1e-5)

@@ -31,7 +31,6 @@ the constant h = s.
 Both directions at negative epsilon follow by duality, delta_PQ(epsilon) = 1 - e^epsilon + e^epsilon delta_QP(-epsilon).
 """
 
-from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import TypeAlias
@@ -343,9 +342,9 @@ class DualityBound(DirectionalBound):
         gaussian = log_delta(epsilon, sensitivity_ratio=self._s)
         return np.maximum(np.minimum(value, refined(epsilon)), gaussian)[()]
 
-    @abstractmethod
     def _remove(self, epsilon: FloatArray) -> FloatArray:
         """Log of the "remove" profile for 1-d epsilon in [0, 1e100]."""
+        raise NotImplementedError
 
     def _add(self, epsilon: FloatArray) -> FloatArray:
         if self.mechanism.monotone_loss:
