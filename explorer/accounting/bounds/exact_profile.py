@@ -1,0 +1,490 @@
+"""The privacy profile of objective perturbation in each direction, by the map that attains it.
+
+In units of the noise (sigma = 1): s = L / sigma, kappa = beta / lambda, gamma = e^epsilon >= 1, kappa' = kappa/(1+kappa),
+c = 1/kappa + 1/2, F(b, h) = Phi(-b) - gamma Phi(-b-h), b*(h) = epsilon/h - h/2, H(epsilon; h) = F(b*(h), h). By the
+reduction of `explorer.accounting.bounds.refined` the profile is the supremum, over maps T = id + h with |h| <= s and
+0 <= h' <= kappa (h of one sign for monotone losses), of the hockey-stick divergence of (T#N, N). Complete proofs are in
+docs/mathematics; what is computed here:
+
+*Add*: the integral of [phi(u) - gamma phi(u+h)(1+h')]_+. Right of a zero of h at u = z the best plan climbs at full
+speed kappa, stops, and collects from there: R(z) = max_{b>=z} F(b, min(s, kappa (b-z))); the left side is the mirror
+image, R(-z). delta = max(H(epsilon; s), sup_z R(z) + R(-z)); for monotone losses H(epsilon; s), of the constant h = s.
+
+*Remove*: with r = T^-1 - id, non-increasing, |r| <= s, -r' <= kappa', the integral of [phi(y) - gamma phi(y+r)(1+r')]_+.
+Let y(r) be the place at which the shift passes r; z(r) = y(r) + r/kappa' is non-increasing, and the integral becomes
+that of w(z(r) - r/kappa', r) over r: a generalised isotonic regression, solved by thresholds. Along the line
+y = t - r/kappa' a full-speed ramp earns phi(y) (1 - e^(e - m(r))) dr/kappa' with e = epsilon - log(1+kappa) and
+m(r) = t r - c r^2.
+
+- epsilon <= log(1+kappa): one full ramp from s to -s (monotone: to 0) through (y, r) = (t, 0). With V+(t) what its part
+  r > 0 earns, delta = max_t V+(t) + V+(-t) over 0 <= t <= t+ (monotone: V+(t+)), where t+ = c s + m/s and
+  m/kappa' + s^2/(2 kappa kappa') + log(e^(epsilon-m) - 1) = log(e^epsilon - 1). The maximum is at t = 0 or at the last
+  zero of a difference of logarithms that is concave in t.
+- epsilon > log(1+kappa): a ramp from s down to r = rho along a line t, then the curve y*(r) that maximises
+  phi(y) - e^e phi(y+r), followed down to r = 0. rho is the only zero, below the turning point of z along the curve, of
+  the difference between what the two ends of the ramp gain by moving it; without a turning point rho = s. The supremum
+  is approached by staircases, not attained; both kinds of losses have the same.
+
+All integrals are of positive, smooth functions, by Gauss rules on the part that holds all but e^-60 of the mass.
+"""
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from explorer.accounting.bounds.gaussian import log_delta
+from explorer.accounting.logspace import (
+    from_either_side,
+    log1mexp,
+    log_mills_difference,
+    log_normal_density,
+    mills_ratio,
+)
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
+_NODES, _WEIGHTS = (1 + _NODES[:, None]) / 2, _WEIGHTS / 2  # on [0, 1]
+_REACH = 60.0  # what is left out of an integral weighs e^-60 of its largest density
+
+
+def sign_change(function, low, high, *, steps):
+    """The last bracket of the point where an elementwise function that is positive at `low` ceases to be, before `high`.
+
+    False position with the Illinois rule; each third step is a bisection, as is every step where a value is infinite.
+    """
+    low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
+    f_low, f_high = function(low), np.minimum(function(high), -1e-300)
+    for step in range(steps):
+        x = (low + high) / 2
+        if step % 3 < 2:
+            secant = low + (high - low) * f_low / (f_low - f_high)
+            x = np.where((secant > low) & (secant < high) & np.isfinite(f_low) & np.isfinite(f_high), secant, x)
+        f = function(x)
+        positive = f > 0
+        low, high = np.where(positive, x, low), np.where(positive, high, x)
+        f_low, f_high = np.where(positive, f, f_low / 2), np.where(positive, f_high / 2, np.minimum(f, -1e-300))
+    return low, high
+
+
+def bisect(below, low, high, *, steps):
+    """Where `below`, an elementwise predicate that holds up to some point of [low, high], ceases to hold.
+
+    The upper end of the last bracket; `high` where it holds throughout. Vectorised over arrays low and high.
+    """
+    for _ in range(steps):
+        middle = (low + high) / 2
+        holds = below(middle)
+        low, high = np.where(holds, middle, low), np.where(holds, high, middle)
+    return high
+
+
+# Add.
+
+
+def add_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, monotone=False):
+    """Log of the profile of "add", the divergence of M(Z) from M(Z'), for epsilon >= 0.
+
+    On the right of z the best plan either saturates, h = s, at b = max(b*(s), z + s/kappa), or stops on the ramp at
+    b = z + v, where v > 0 solves kappa (2+kappa) v^2 + 2 kappa z v = 2 (epsilon + log(1+kappa)). Where both sides stop
+    on their ramps, or both are cut off by saturation, dR(z)/dz tells that the sum grows with z, or falls from z = 0;
+    hence the supremum is at z = 0 or where the side of -z saturates and that of z does not, see `_saturation`.
+
+    Parameters
+    ----------
+    epsilon : array_like, any shape, finite and >= 0, nats
+    sensitivity_ratio, curvature_ratio : floats > 0, s = L / sigma and kappa = beta / lambda
+    monotone : bool, whether f' keeps one sign
+
+    Returns
+    -------
+    ndarray of epsilon's shape, natural log of delta
+    """
+    s, kappa = sensitivity_ratio, curvature_ratio
+    epsilon = np.asarray(epsilon, float)
+    constant = log_delta(epsilon, sensitivity_ratio=s)
+    if monotone:
+        return constant
+    centred, off_centre = add_plans(epsilon, sensitivity_ratio=s, curvature_ratio=kappa)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        both = _log_sum(epsilon, *centred[1:])
+        asymmetric = _log_sum(epsilon, *off_centre[1:])
+    both = np.maximum(both, np.where(epsilon / s - s / 2 < s / kappa, asymmetric, -np.inf))
+    return np.maximum(both, constant)
+
+
+def add_plans(epsilon, *, sensitivity_ratio, curvature_ratio):
+    """The two plans among which, and the constant h = s, `add_log_delta` finds its supremum.
+
+    Parameters as for `add_log_delta`.
+
+    Returns
+    -------
+    two triples (zero, left, right): where h is 0, at the centre and off it (of any use only where b*(s) < s/kappa), and
+    the sides of that. A side is a triple (b, h, q) of ndarrays of epsilon's shape: h climbs at full speed from the zero
+    to the size h, and is collected from b on, which on the left is -u; q = log phi(b)/(gamma phi(b+h)) there.
+    """
+    s, kappa = sensitivity_ratio, curvature_ratio
+    onset = epsilon / s - s / 2  # b*(s)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        centred = _best_plan(0.0, epsilon, onset, s, kappa)
+        q = _saturation(epsilon, onset, s, kappa)
+        right = onset + q / s
+        z = np.maximum(s / kappa - right, 0)
+        left = _best_plan(z, epsilon, onset, s, kappa)
+    return (np.zeros_like(z), centred, centred), (-z, left, (right, np.full_like(right, s), q))
+
+
+def _ramp_length(z, epsilon, kappa):
+    """The positive root v of kappa (2+kappa) v^2 + 2 kappa z v = 2 (epsilon + log(1+kappa))."""
+    energy = 2 * (epsilon + np.log1p(kappa))
+    return energy / (kappa * z + np.sqrt(np.square(kappa * z) + kappa * (2 + kappa) * energy))
+
+
+def _best_plan(z, epsilon, onset, s, kappa):
+    """(b, h, q) that attain R(z), z >= 0: from b on the shift is h, and q = log phi(b)/(gamma phi(b+h))."""
+    ramp = _ramp_length(z, epsilon, kappa)
+    saturated = np.maximum(onset, z + s / kappa)
+    stops = ramp < s / kappa
+    return (
+        np.where(stops, z + ramp, saturated),
+        np.where(stops, kappa * ramp, s),
+        np.where(stops, np.log1p(kappa), s * (saturated - onset)),
+    )
+
+
+def _saturation(epsilon, onset, s, kappa):
+    """q at the end b2 = b*(s) + q/s of the saturating ramp from -z, z = s/kappa - b2, of the best pair of sides.
+
+    There d/dz [R(z) + R(-z)] = A - B with A = phi(b2)(1 - e^-q) and B = kappa' phi(b1), b1 = z + v. log(A/B) is
+    concave in z (its derivative is b2 - s/(e^q - 1) + b1 b1', every term of which falls in z) and ends at -inf for
+    q = 0, so the maximum is its last zero. Without a zero the sum falls in z, and any answer is a valid z.
+    """
+    most = s * (s / kappa - onset)  # q at z = 0
+    most = np.maximum(np.minimum(np.log1p(kappa), 2 * most - np.log1p(kappa)), 1e-300)
+
+    def ends(q):
+        b2 = onset + q / s
+        z = s / kappa - b2
+        return b2, z, _ramp_length(z, epsilon, kappa)
+
+    def rises_with_q(log_q):
+        b2, z, v = ends(np.exp(log_q))
+        return s / np.expm1(np.exp(log_q)) > b2 + z + (1 + kappa) * v * v / (z + (2 + kappa) * v)
+
+    def a_below_b(log_q):
+        b2, z, v = ends(np.exp(log_q))
+        log_ratio = np.log(-np.expm1(-np.exp(log_q))) + np.log1p(1 / kappa) + (z + v - b2) * (z + v + b2) / 2
+        return log_ratio < 0
+
+    top = bisect(rises_with_q, np.log(most) - 80, np.log(most), steps=40)
+    return np.exp(bisect(a_below_b, top - 80, top, steps=40))
+
+
+def _log_sum(epsilon, left, right):
+    """log(F(b1, h1) + F(b2, h2)), the two sides of z; by the complement, a sum of positive terms, if that is less."""
+    (b1, h1, _), (b2, h2, _) = left, right
+    direct = np.logaddexp(_log_collected(*left), _log_collected(*right))
+    between = log_ndtr(b1) + log1mexp(np.minimum(log_ndtr(-b2) - log_ndtr(b1), 0))
+    complement = np.logaddexp(between, epsilon + np.logaddexp(log_ndtr(-b1 - h1), log_ndtr(-b2 - h2)))
+    return from_either_side(direct, complement)
+
+
+def _log_collected(b, h, q):
+    """log F(b, h) for q >= 0, b >= -30: phi(b) [m(b) - m(b+h) + (1 - e^-q) m(b+h)], no term of which cancels."""
+    rest = log1mexp(-q) + np.log(mills_ratio(b + h))
+    return log_normal_density(b) + np.logaddexp(log_mills_difference(np.maximum(b, -30), h), rest)
+
+
+# Remove.
+
+
+def remove_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, monotone=False):
+    """Log of the profile of "remove", the divergence of M(Z') from M(Z), for epsilon >= 0.
+
+    Parameters and returns as for `add_log_delta`; -inf or nan where doubles cannot resolve the ramp (log delta below
+    -1e15).
+    """
+    epsilon = np.asarray(epsilon, float)
+    result = np.empty(epsilon.shape)
+    below = epsilon <= np.log1p(curvature_ratio)
+    with np.errstate(all="ignore"):
+        if below.any():
+            result[below] = _Ramp(epsilon[below], sensitivity_ratio, curvature_ratio).log_delta(monotone=monotone)
+        if not below.all():
+            result[~below] = _RampAndCurve(epsilon[~below], sensitivity_ratio, curvature_ratio).log_delta()
+    return result
+
+
+def remove_plan(epsilon, *, sensitivity_ratio, curvature_ratio, monotone=False):
+    """The plan of "remove" at one epsilon: (t, rho).
+
+    The shift falls at full speed from s along y = t - r/kappa', down to -s (monotone: to 0) if rho is None, or else down
+    to rho, from where on y*(r) is followed; rho = s where there is no ramp.
+    """
+    epsilon = np.array([float(epsilon)])
+    with np.errstate(all="ignore"):
+        if epsilon[0] <= np.log1p(curvature_ratio):
+            return float(_Ramp(epsilon, sensitivity_ratio, curvature_ratio).centre(monotone=monotone)[0]), None
+        plan = _RampAndCurve(epsilon, sensitivity_ratio, curvature_ratio)
+        m, log_p, _ = plan.junction()
+        _, rho, _ = curve(np.exp(log_p), plan.excess)
+    return float(plan.c * plan.s + m[0] / plan.s), float(rho[0])
+
+
+def _log_ramp(t, inner, outer, excess, kappa):
+    """Log of the integral of phi(y) (1 - e^(excess - m(r))) dr / kappa' along y = t - r/kappa', m(r) = t r - c r^2.
+
+    Parameters
+    ----------
+    t, excess : ndarrays (n,)
+    inner, outer : triples of ndarrays (n,), r, y and m at the two ends. Nodes are placed in distances from the end with
+        the larger density, so that neither y nor m loses digits where they are large; in two panels where m grows
+        steeply at the outer end.
+    """
+    speed, c = kappa / (1 + kappa), 1 / kappa + 0.5
+    from_outer = np.abs(outer[1]) <= np.abs(inner[1])
+    r0, y0, m0 = (np.where(from_outer, *ends) for ends in zip(outer, inner, strict=True))
+    sign = np.where(from_outer, -1.0, 1.0)  # of r - r0, and of y0 - y
+    inside = (outer[1] <= 0) & (inner[1] >= 0)  # the ramp passes y = 0, where the density is largest
+    nearest = np.where(inside, 0.0, y0)
+    reach = 2 * _REACH / (np.sqrt(nearest * nearest + 2 * _REACH) + np.abs(nearest))
+    whole = (outer[0] - inner[0]) / speed
+    first = np.where(inside, np.maximum(np.abs(y0) - reach, 0.0), 0.0)
+    last = np.minimum(np.where(inside, np.abs(y0) + reach, reach), whole)
+
+    def integral(first, last):
+        along = first + (last - first) * _NODES  # |y - y0|
+        shift = sign * speed * along
+        y = y0 - sign * along
+        m = m0 + shift * (t - c * (2 * r0 + shift))
+        exponent = np.where(inside, -y * y / 2, sign * along * (y0 + y) / 2)
+        return (last - first) * (_WEIGHTS @ (np.exp(exponent) * -np.expm1(np.minimum(excess - m, 0.0))))
+
+    rate = np.abs(t - 2 * c * outer[0]) * speed
+    if np.any(rate * (last - first) > _REACH):
+        layer = _REACH / rate
+        split = np.clip(np.where(from_outer, layer, whole - layer), first, last)
+        total = integral(first, split) + integral(split, last)
+    else:
+        total = integral(first, last)
+    return log_normal_density(nearest) + np.log(total)
+
+
+class _Ramp:
+    """epsilon <= log(1+kappa): one full ramp. Its line is named by m = s (t - c s)."""
+
+    def __init__(self, epsilon, s, kappa):
+        self.epsilon, self.s, self.kappa = epsilon, s, kappa
+        self.speed, self.c, self.excess = kappa / (1 + kappa), 1 / kappa + 0.5, epsilon - np.log1p(kappa)
+        self.stretch = 1 / (2 * kappa * self.speed)
+
+    def log_delta(self, *, monotone):
+        """Log of V+(t) + V+(-t) at the best t, or V+(t+)."""
+        if monotone:
+            return self._half(self._last_m())
+        m = self._off_centre()
+        centred = self._half(-self.c * self.s**2) + np.log(2)
+        return np.fmax(centred, np.logaddexp(self._half(m), self._half(-m - 2 * self.c * self.s**2)))
+
+    def centre(self, *, monotone):
+        """t of the best ramp."""
+        if monotone:
+            return self.c * self.s + self._last_m() / self.s
+        m, zero = self._off_centre(), -self.c * self.s**2
+        off = np.logaddexp(self._half(m), self._half(-m - 2 * self.c * self.s**2))
+        return np.where(off > self._half(zero) + np.log(2), self.c * self.s + m / self.s, 0.0)
+
+    def _half(self, m):
+        """log V+(t), m = s (t - c s): of r in [0, min(s, r2)], r2 the larger root of m(r) = e."""
+        s, excess = self.s, self.excess
+        m = np.broadcast_to(m, excess.shape)
+        t = self.c * s + m / s
+        root = np.sqrt(t * t - 4 * self.c * excess)
+        r2 = np.where(t >= 0, (t + root) / (2 * self.c), -2 * excess / (root - t))
+        full = m >= excess  # which is r2 >= s
+        outer = np.where(full, s, r2), np.where(full, m / s - s / 2, t - r2 / self.speed), np.where(full, m, excess)
+        return _log_ramp(t, (np.zeros_like(t), t, np.zeros_like(t)), outer, excess, self.kappa)
+
+    def _last_m(self):
+        """m of t+."""
+        start, weight = np.zeros_like(self.epsilon), -np.expm1(-self.epsilon)
+
+        def difference(m):  # log k(t) - log(gamma - 1)
+            return m / self.speed + self.s**2 * self.stretch + np.log1p(np.expm1(-m) / weight)
+
+        slope = 1 / self.speed - 1 / weight
+        m = _zero_of_concave(difference, start, self.epsilon, self.s**2 * self.stretch, slope, self.epsilon)
+        return np.where(self.epsilon > 0, m, 0.0)
+
+    def _off_centre(self):
+        """m of the last zero of log k(t) - log k(-t), or of t = 0 where there is none; sought in v = m - e."""
+        limit = np.full_like(self.epsilon, np.log1p(self.kappa))
+        start = np.clip(-2 * (self.c * self.s**2 + self.excess), 0, limit)  # t = |t_low|
+        late = start > 0  # t_low < 0: the difference may rise before it falls
+        if late.any():
+            low, high = sign_change(self._slope, start, limit, steps=30)
+            start = np.where(late & (self._slope(start) > 0), (low + high) / 2, start)
+        value, slope = self._difference(start), self._slope(start)
+        # Without its part in r2 the difference would be larger, and fall from v = 0 on.
+        end = np.minimum(limit, self.s * np.sqrt(2 * self.stretch / _bend(limit)))
+        v = _zero_of_concave(self._difference, start, np.maximum(end, start), np.maximum(value, 0), slope, limit - start)
+        return np.where(value > 0, self.excess + v, -self.c * self.s**2)
+
+    def _line(self, v):
+        """t = c s + m/s."""
+        return self.c * self.s + (self.excess + v) / self.s
+
+    def _mirrored(self, v):
+        """r2(-t) and the root in it."""
+        t = self._line(v)
+        root = np.sqrt(t * t - 4 * self.c * self.excess)
+        return -2 * self.excess / (t + root), root
+
+    def _difference(self, v):
+        """log k(t) - log k(-t), no term of which cancels where v is small."""
+        r2, _ = self._mirrored(v)
+        return v / self.speed + np.log1p(np.expm1(-v) / self.speed) + (self.s - r2) * (self.s + r2) * self.stretch
+
+    def _slope(self, v):
+        """Of `_difference`."""
+        r2, root = self._mirrored(v)
+        return np.expm1(-v) / (self.speed * (self.speed + np.expm1(-v))) * (1 - self.speed) + (
+            2 * r2 * r2 * self.stretch / (root * self.s)
+        )
+
+
+def _bend(x):
+    """Minus the second derivative of log(e^x - 1)."""
+    return np.exp(x) / np.square(np.expm1(x))
+
+
+def _zero_of_concave(function, start, end, value, slope, left):
+    """The zero in [start, end] of a function with this value >= 0 and slope at `start`, whose second derivative is at
+    most that of log(e^x - 1), x = `left` there and less beyond."""
+    bend = _bend(left)
+    root = np.sqrt(slope * slope + 2 * bend * value)
+    reach = np.where(slope > 0, (slope + root) / bend, 2 * value / (root - slope))
+    low, high = sign_change(function, start, np.minimum(start + reach, end), steps=24)
+    return (low + high) / 2
+
+
+def curve(p, excess):
+    """(y*(r), r, log(r G*(r))) at p = log(1 + r/y*), y*(r) the maximiser of G = phi(y) - e^excess phi(y+r).
+
+    The maximiser obeys log phi(y)/(e^excess phi(y+r)) = p, which with x = r/y makes everything explicit:
+    y^2 = 2 (excess+p)/(x(2+x)), r = x y, G* = phi(y) x/(1+x).
+    """
+    x = np.expm1(p)
+    half_square = (excess + p) / (x * (2 + x))
+    y = np.sqrt(2 * half_square)
+    return y, x * y, np.log(x / (1 + x)) - half_square - 0.5 * np.log(2 * np.pi) + np.log(x * y)
+
+
+def curve_growth(p, excess):
+    """d log r / d log p along the curve."""
+    return 0.5 * p * (1 / (excess + p) + 1 / np.sinh(p))
+
+
+def curve_end(shift, excess, limit):
+    """log p where r reaches the shift, by Newton's method on r^2 = 2 (excess+p) tanh(p/2); at most log(limit)."""
+    square = shift * shift
+    low = np.log(2 * square / (excess + np.sqrt(excess * excess + 4 * square)))  # r^2 <= (excess + p) p
+    log_p = np.minimum(low, np.log(limit))
+    for _ in range(8):
+        p = np.exp(log_p)
+        miss = 0.5 * (np.log(square) - np.log(2 * (excess + p) * np.tanh(p / 2)))
+        log_p = np.clip(log_p + miss / curve_growth(p, excess), low, np.log(limit))
+    return log_p
+
+
+def curve_start(log_p, excess, fall):
+    """log p where log(r G*) is lower than at log_p by `fall`, or a little more: it is concave in log r."""
+    top, p = curve(np.exp(log_p), excess)[2], np.exp(log_p)
+    slope = (1 + (excess + p) / np.sinh(p)) * curve_growth(p, excess)
+    far = log_p - np.minimum(fall / slope, np.maximum(log_p, 0) + 1.5 * fall)
+    low, _ = sign_change(lambda x: top - fall - curve(np.exp(x), excess)[2], far, log_p, steps=6)
+    return low, slope
+
+
+class _RampAndCurve:
+    """epsilon > log(1+kappa): a ramp from s to rho, then the curve. A point of the curve is named by log p."""
+
+    def __init__(self, epsilon, s, kappa):
+        self.epsilon, self.s, self.kappa = epsilon, s, kappa
+        self.speed, self.c, self.excess = kappa / (1 + kappa), 1 / kappa + 0.5, epsilon - np.log1p(kappa)
+        self.limit = np.log1p(kappa)  # p at r_c, beyond which y* lies where holding the shift earns as much
+
+    def log_delta(self):
+        """Log of what the ramp and the curve earn."""
+        m, log_p, turns = self.junction()
+        p = np.exp(log_p)
+        y, rho, _ = curve(p, self.excess)
+        outer = self._outer(m)
+        ramp = turns & (outer[0] > rho)
+        t = self.c * self.s + m / self.s
+        safe = [np.where(ramp, end, other) for end, other in zip(outer, (2 * rho, y - rho, self.epsilon), strict=True)]
+        earned = _log_ramp(t, (rho, y, self.excess + p), safe, self.excess, self.kappa)
+        return np.logaddexp(self._log_followed(log_p), np.where(ramp, earned, -np.inf))
+
+    def junction(self):
+        """m = s (t - c s) of the ramp's line, log p where it meets the curve, and whether there is a ramp at all."""
+        turn = np.sqrt(2 * self.kappa / (2 + self.kappa) * self.epsilon)  # r_c
+        high = curve_end(np.minimum(self.s, turn), self.excess, self.limit)
+        high = np.where(self.s >= turn, np.log(self.limit), high)
+        turns = self._falls(high) < 0
+        # Before this p the line lies beyond all that the ramp's upper end can gain.
+        onset = self.c * self.s + self.epsilon / self.s
+        least = np.minimum(np.log(0.5 * np.log1p(2 * self.excess / np.square(onset))), high)
+        _, turning = sign_change(self._falls, least, high, steps=24)
+        least = np.minimum(least, turning)
+        low, upper = sign_change(self._loss_of_ramp, least, turning, steps=24)
+        # The line is steep in log p: between the two it is named by its own m, along which log p is nearly constant.
+        lines = [np.minimum(self._m_of_line(each), self.epsilon) for each in (low, upper)]
+
+        def between(part):
+            return low + (upper - low) * part, lines[0] + (lines[1] - lines[0]) * part
+
+        part = sign_change(lambda part: self._loss_of_ramp(*between(part)), 0 * low, 0 * low + 1, steps=24)
+        log_p, m = between(sum(part) / 2)
+        log_p = np.where(turns, log_p, high)
+        return np.where(turns, m, self._m_of_line(log_p)), log_p, turns
+
+    def _m_of_line(self, log_p):
+        """m of the line through a point of the curve."""
+        y, r, _ = curve(np.exp(log_p), self.excess)
+        return self.s * (y + r / self.speed - self.c * self.s)
+
+    def _outer(self, m):
+        """r, y and m where the ramp begins to earn: at s, or at the larger root s - d of m(r) = e."""
+        s, t = self.s, self.c * self.s + m / self.s
+        short = np.maximum(self.excess - m, 0)
+        steep = 2 * self.c * s - t
+        d = 2 * short / (steep + np.sqrt(np.maximum(steep * steep - 4 * self.c * short, 0)))
+        root = np.sqrt(np.maximum(t * t - 4 * self.c * self.excess, 0))
+        near = (short == 0) | ((steep > 0) & (d < s / 2))
+        d = np.where(short == 0, 0.0, d)
+        r = np.where(near, s - d, np.minimum((t + root) / (2 * self.c), s))
+        return r, np.where(near, m / s - s / 2 + d / self.speed, t - r / self.speed), np.maximum(m, self.excess)
+
+    def _falls(self, log_p):
+        """Positive where z falls with r along the curve: 1 - f(p)."""
+        p = np.exp(log_p)
+        square = np.expm1(2 * p)
+        return 1 - square / (2 * (self.excess + p)) - square / np.expm1(p + self.limit)
+
+    def _loss_of_ramp(self, log_p, m=None):
+        """log K_rho - log K_end: positive where the ramp along the line through this point lies too far right."""
+        p = np.exp(log_p)
+        y, _, _ = curve(p, self.excess)
+        _, y_end, m_end = self._outer(self._m_of_line(log_p) if m is None else m)
+        end = np.log(np.expm1(np.maximum(self.epsilon - m_end, 0)))
+        return np.log(np.expm1(self.limit - p)) - (y - y_end) * (y + y_end) / 2 - end
+
+    def _log_followed(self, log_p):
+        """Log of (1/kappa') int_0^rho G*(r) dr; where that falls so steeply that doubles do not see it, exponential."""
+        top = curve(np.exp(log_p), self.excess)[2]
+        low, slope = curve_start(log_p, self.excess, _REACH)
+        width = log_p - low
+        p = np.exp(low + width * _NODES)
+        growth = curve_growth(p, self.excess)
+        total = width * (_WEIGHTS @ (np.exp(curve(p, self.excess)[2] - top) * growth))
+        steep = curve_growth(np.exp(log_p), self.excess) / slope
+        return np.log1p(1 / self.kappa) + top + np.log(np.where(width > 1e-7, total, steep))
