@@ -1,11 +1,16 @@
 """The exact privacy of objective perturbation over all losses that its constants allow."""
 
-import numpy as np
+from collections.abc import Callable
 
-from explorer.accounting.bounds.exact_profile import add_log_delta, remove_log_delta
+import numpy as np
+from numpy.typing import ArrayLike
+
+from explorer.accounting.bounds.exact_profile import remove_log_delta
 from explorer.accounting.bounds.exact_renyi import exact_rdp
 from explorer.accounting.bounds.gaussian import log_delta
 from explorer.accounting.bounds.refined import DirectionalBound, RefinedBound, dual_log_delta
+from explorer.accounting.bounds.tight import add_log_delta
+from explorer.accounting.types import FloatArray
 from explorer.validation import epsilon_array, order_array
 
 _FARTHEST = 1e100  # epsilon beyond which the closed form of RefinedBound is taken
@@ -46,39 +51,47 @@ class ExactBound(DirectionalBound):
     -7.33611067 0.02104685
     """
 
-    def log_delta_add(self, epsilon):
+    def log_delta_add(self, epsilon: ArrayLike) -> FloatArray:
         """Log delta of M(Z) from M(Z'), Z' having one record more, of epsilon's shape; any real epsilon, nats."""
-        return self._profile(epsilon, add_log_delta, remove_log_delta, RefinedBound(self.mechanism).log_delta_add)
+        return self._profile(epsilon, self._add, self._remove, RefinedBound(self.mechanism).log_delta_add)
 
-    def log_delta_remove(self, epsilon):
+    def log_delta_remove(self, epsilon: ArrayLike) -> FloatArray:
         """Log delta of M(Z') from M(Z), Z' having one record more, of epsilon's shape; any real epsilon, nats."""
-        return self._profile(epsilon, remove_log_delta, add_log_delta, RefinedBound(self.mechanism).log_delta_remove)
+        return self._profile(epsilon, self._remove, self._add, RefinedBound(self.mechanism).log_delta_remove)
 
-    def rdp_add(self, alpha):
+    def rdp_add(self, alpha: ArrayLike) -> FloatArray:
         """Renyi divergence of M(Z) from M(Z'), of alpha's shape, alpha >= 1 (1: Kullback-Leibler), nats."""
         return self._rdp(alpha, "add")
 
-    def rdp_remove(self, alpha):
+    def rdp_remove(self, alpha: ArrayLike) -> FloatArray:
         """Renyi divergence of M(Z') from M(Z), of alpha's shape, alpha >= 1 (1: Kullback-Leibler), nats."""
         return self._rdp(alpha, "remove")
 
-    def rdp(self, alpha):
+    def rdp(self, alpha: ArrayLike) -> FloatArray:
         """The larger of both directions, of alpha's shape, nats."""
         return np.maximum(self.rdp_add(alpha), self.rdp_remove(alpha))
 
-    def _rdp(self, alpha, direction):
+    def _add(self, epsilon: FloatArray) -> FloatArray:
+        if self.mechanism.monotone_loss:
+            return log_delta(epsilon, sensitivity_ratio=self._s)
+        return add_log_delta(epsilon, sensitivity_ratio=self._s, curvature_ratio=self._kappa)
+
+    def _remove(self, epsilon: FloatArray) -> FloatArray:
+        ratios = {"sensitivity_ratio": self._s, "curvature_ratio": self._kappa}
+        return remove_log_delta(epsilon, **ratios, monotone=self.mechanism.monotone_loss)
+
+    def _rdp(self, alpha: ArrayLike, direction: str) -> FloatArray:
         ratios = {"sensitivity_ratio": self._s, "curvature_ratio": self._kappa}
         monotone = self.mechanism.monotone_loss
         return exact_rdp(order_array(alpha), **ratios, direction=direction, monotone=monotone)[()]
 
-    def _profile(self, epsilon, own, other, refined):
-        epsilon = epsilon_array(epsilon)
+    def _profile(self, given: ArrayLike, own: Callable, other: Callable, refined: Callable) -> FloatArray:
+        epsilon = epsilon_array(given)
         value, negative = np.full(epsilon.shape, np.inf), epsilon < 0
-        ratios = {"sensitivity_ratio": self._s, "curvature_ratio": self._kappa}
         for side, profile in (~negative, own), (negative, other):
             served = side & (np.abs(epsilon) <= _FARTHEST)
             if served.any():
-                value[served] = profile(np.abs(epsilon[served]), **ratios, monotone=self.mechanism.monotone_loss)
+                value[served] = profile(np.abs(epsilon[served]))
         # Where doubles cannot resolve the optimal map, log delta being below -1e15, the refined bound stands.
         value = np.where(np.isnan(value) | (value == -np.inf), np.inf, value)
         value[negative] = dual_log_delta(epsilon[negative], np.clip(value[negative], -np.inf, 0))

@@ -1,44 +1,33 @@
-"""The privacy profile of objective perturbation in each direction, by the map that attains it.
+"""The exact privacy profile of objective perturbation in the direction "remove", by the map that attains it.
 
-In units of the noise (sigma = 1): s = L / sigma, kappa = beta / lambda, gamma = e^epsilon >= 1, kappa' = kappa/(1+kappa),
-c = 1/kappa + 1/2, F(b, h) = Phi(-b) - gamma Phi(-b-h), b*(h) = epsilon/h - h/2, H(epsilon; h) = F(b*(h), h). By the
-reduction of `explorer.accounting.bounds.refined` the profile is the supremum, over maps T = id + h with |h| <= s and
-0 <= h' <= kappa (h of one sign for monotone losses), of the hockey-stick divergence of (T#N, N). Complete proofs are in
-docs/mathematics; what is computed here:
+In units of the noise (sigma = 1): s = L / sigma, kappa = beta / lambda, gamma = e^epsilon >= 1, kappa' = kappa/(1+kappa)
+and c = 1/kappa + 1/2. By the reduction of `explorer.accounting.bounds.refined` the profile is the supremum, over maps
+T = id + h with |h| <= s and 0 <= h' <= kappa (h of one sign for monotone losses), of the hockey-stick divergence of
+(N, T#N): with r = T^-1 - id, non-increasing, |r| <= s, -r' <= kappa', of the integral of
+[phi(y) - gamma phi(y+r)(1+r')]_+. Complete proofs are in docs/mathematics; what is computed here:
 
-*Add*: the integral of [phi(u) - gamma phi(u+h)(1+h')]_+. Right of a zero of h at u = z the best plan climbs at full
-speed kappa, stops, and collects from there: R(z) = max_{b>=z} F(b, min(s, kappa (b-z))); the left side is the mirror
-image, R(-z). delta = max(H(epsilon; s), sup_z R(z) + R(-z)); for monotone losses H(epsilon; s), of the constant h = s.
-
-*Remove*: with r = T^-1 - id, non-increasing, |r| <= s, -r' <= kappa', the integral of [phi(y) - gamma phi(y+r)(1+r')]_+.
-Let y(r) be the place at which the shift passes r; z(r) = y(r) + r/kappa' is non-increasing, and the integral becomes
+Let y(r) be the place at which the shift passes r. z(r) = y(r) + r/kappa' is non-increasing, and the integral becomes
 that of w(z(r) - r/kappa', r) over r: a generalised isotonic regression, solved by thresholds. Along the line
-y = t - r/kappa' a full-speed ramp earns phi(y) (1 - e^(e - m(r))) dr/kappa' with e = epsilon - log(1+kappa) and
+y = t - r/kappa' a ramp of full speed gains phi(y) (1 - e^(e - m(r))) dr/kappa' with e = epsilon - log(1+kappa) and
 m(r) = t r - c r^2.
 
-- epsilon <= log(1+kappa): one full ramp from s to -s (monotone: to 0) through (y, r) = (t, 0). With V+(t) what its part
-  r > 0 earns, delta = max_t V+(t) + V+(-t) over 0 <= t <= t+ (monotone: V+(t+)), where t+ = c s + m/s and
+- epsilon <= log(1+kappa): one full ramp from s to -s (monotone: to 0) through (y, r) = (t, 0). With V+(t) the gain of
+  its part r > 0, delta = max of V+(t) + V+(-t) over 0 <= t <= t+ (monotone: V+(t+)), where t+ = c s + m/s and
   m/kappa' + s^2/(2 kappa kappa') + log(e^(epsilon-m) - 1) = log(e^epsilon - 1). The maximum is at t = 0 or at the last
   zero of a difference of logarithms that is concave in t.
 - epsilon > log(1+kappa): a ramp from s down to r = rho along a line t, then the curve y*(r) that maximises
   phi(y) - e^e phi(y+r), followed down to r = 0. rho is the only zero, below the turning point of z along the curve, of
-  the difference between what the two ends of the ramp gain by moving it; without a turning point rho = s. The supremum
-  is approached by staircases, not attained; both kinds of losses have the same.
+  the difference between the gains at the two ends of the ramp; without a turning point rho = s. The supremum is
+  approached by staircases, not attained; losses of either sign and monotone ones have the same.
 
 All integrals are of positive, smooth functions, by Gauss rules on the part that holds all but e^-60 of the mass.
 """
 
 import numpy as np
-from scipy.special import log_ndtr
+from numpy.typing import ArrayLike
 
-from explorer.accounting.bounds.gaussian import log_delta
-from explorer.accounting.logspace import (
-    from_either_side,
-    log1mexp,
-    log_mills_difference,
-    log_normal_density,
-    mills_ratio,
-)
+from explorer.accounting.logspace import log_normal_density
+from explorer.accounting.types import FloatArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _NODES, _WEIGHTS = (1 + _NODES[:, None]) / 2, _WEIGHTS / 2  # on [0, 1]
@@ -46,7 +35,7 @@ _REACH = 60.0  # what is left out of an integral weighs e^-60 of its largest den
 
 
 def sign_change(function, low, high, *, steps):
-    """The last bracket of the point where an elementwise function that is positive at `low` ceases to be, before `high`.
+    """The last bracket of the point where an elementwise function, positive at `low`, ceases to be so before `high`.
 
     False position with the Illinois rule; each third step is a bisection, as is every step where a value is infinite.
     """
@@ -64,28 +53,10 @@ def sign_change(function, low, high, *, steps):
     return low, high
 
 
-def bisect(below, low, high, *, steps):
-    """Where `below`, an elementwise predicate that holds up to some point of [low, high], ceases to hold.
-
-    The upper end of the last bracket; `high` where it holds throughout. Vectorised over arrays low and high.
-    """
-    for _ in range(steps):
-        middle = (low + high) / 2
-        holds = below(middle)
-        low, high = np.where(holds, middle, low), np.where(holds, high, middle)
-    return high
-
-
-# Add.
-
-
-def add_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, monotone=False):
-    """Log of the profile of "add", the divergence of M(Z) from M(Z'), for epsilon >= 0.
-
-    On the right of z the best plan either saturates, h = s, at b = max(b*(s), z + s/kappa), or stops on the ramp at
-    b = z + v, where v > 0 solves kappa (2+kappa) v^2 + 2 kappa z v = 2 (epsilon + log(1+kappa)). Where both sides stop
-    on their ramps, or both are cut off by saturation, dR(z)/dz tells that the sum grows with z, or falls from z = 0;
-    hence the supremum is at z = 0 or where the side of -z saturates and that of z does not, see `_saturation`.
+def remove_log_delta(
+    epsilon: ArrayLike, *, sensitivity_ratio: float, curvature_ratio: float, monotone: bool = False
+) -> FloatArray:
+    """Log of the exact profile of "remove", the divergence of M(Z') from M(Z), for epsilon >= 0.
 
     Parameters
     ----------
@@ -95,112 +66,8 @@ def add_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, monotone=False
 
     Returns
     -------
-    ndarray of epsilon's shape, natural log of delta
-    """
-    s, kappa = sensitivity_ratio, curvature_ratio
-    epsilon = np.asarray(epsilon, float)
-    constant = log_delta(epsilon, sensitivity_ratio=s)
-    if monotone:
-        return constant
-    centred, off_centre = add_plans(epsilon, sensitivity_ratio=s, curvature_ratio=kappa)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        both = _log_sum(epsilon, *centred[1:])
-        asymmetric = _log_sum(epsilon, *off_centre[1:])
-    both = np.maximum(both, np.where(epsilon / s - s / 2 < s / kappa, asymmetric, -np.inf))
-    return np.maximum(both, constant)
-
-
-def add_plans(epsilon, *, sensitivity_ratio, curvature_ratio):
-    """The two plans among which, and the constant h = s, `add_log_delta` finds its supremum.
-
-    Parameters as for `add_log_delta`.
-
-    Returns
-    -------
-    two triples (zero, left, right): where h is 0, at the centre and off it (of any use only where b*(s) < s/kappa), and
-    the sides of that. A side is a triple (b, h, q) of ndarrays of epsilon's shape: h climbs at full speed from the zero
-    to the size h, and is collected from b on, which on the left is -u; q = log phi(b)/(gamma phi(b+h)) there.
-    """
-    s, kappa = sensitivity_ratio, curvature_ratio
-    onset = epsilon / s - s / 2  # b*(s)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        centred = _best_plan(0.0, epsilon, onset, s, kappa)
-        q = _saturation(epsilon, onset, s, kappa)
-        right = onset + q / s
-        z = np.maximum(s / kappa - right, 0)
-        left = _best_plan(z, epsilon, onset, s, kappa)
-    return (np.zeros_like(z), centred, centred), (-z, left, (right, np.full_like(right, s), q))
-
-
-def _ramp_length(z, epsilon, kappa):
-    """The positive root v of kappa (2+kappa) v^2 + 2 kappa z v = 2 (epsilon + log(1+kappa))."""
-    energy = 2 * (epsilon + np.log1p(kappa))
-    return energy / (kappa * z + np.sqrt(np.square(kappa * z) + kappa * (2 + kappa) * energy))
-
-
-def _best_plan(z, epsilon, onset, s, kappa):
-    """(b, h, q) that attain R(z), z >= 0: from b on the shift is h, and q = log phi(b)/(gamma phi(b+h))."""
-    ramp = _ramp_length(z, epsilon, kappa)
-    saturated = np.maximum(onset, z + s / kappa)
-    stops = ramp < s / kappa
-    return (
-        np.where(stops, z + ramp, saturated),
-        np.where(stops, kappa * ramp, s),
-        np.where(stops, np.log1p(kappa), s * (saturated - onset)),
-    )
-
-
-def _saturation(epsilon, onset, s, kappa):
-    """q at the end b2 = b*(s) + q/s of the saturating ramp from -z, z = s/kappa - b2, of the best pair of sides.
-
-    There d/dz [R(z) + R(-z)] = A - B with A = phi(b2)(1 - e^-q) and B = kappa' phi(b1), b1 = z + v. log(A/B) is
-    concave in z (its derivative is b2 - s/(e^q - 1) + b1 b1', every term of which falls in z) and ends at -inf for
-    q = 0, so the maximum is its last zero. Without a zero the sum falls in z, and any answer is a valid z.
-    """
-    most = s * (s / kappa - onset)  # q at z = 0
-    most = np.maximum(np.minimum(np.log1p(kappa), 2 * most - np.log1p(kappa)), 1e-300)
-
-    def ends(q):
-        b2 = onset + q / s
-        z = s / kappa - b2
-        return b2, z, _ramp_length(z, epsilon, kappa)
-
-    def rises_with_q(log_q):
-        b2, z, v = ends(np.exp(log_q))
-        return s / np.expm1(np.exp(log_q)) > b2 + z + (1 + kappa) * v * v / (z + (2 + kappa) * v)
-
-    def a_below_b(log_q):
-        b2, z, v = ends(np.exp(log_q))
-        log_ratio = np.log(-np.expm1(-np.exp(log_q))) + np.log1p(1 / kappa) + (z + v - b2) * (z + v + b2) / 2
-        return log_ratio < 0
-
-    top = bisect(rises_with_q, np.log(most) - 80, np.log(most), steps=40)
-    return np.exp(bisect(a_below_b, top - 80, top, steps=40))
-
-
-def _log_sum(epsilon, left, right):
-    """log(F(b1, h1) + F(b2, h2)), the two sides of z; by the complement, a sum of positive terms, if that is less."""
-    (b1, h1, _), (b2, h2, _) = left, right
-    direct = np.logaddexp(_log_collected(*left), _log_collected(*right))
-    between = log_ndtr(b1) + log1mexp(np.minimum(log_ndtr(-b2) - log_ndtr(b1), 0))
-    complement = np.logaddexp(between, epsilon + np.logaddexp(log_ndtr(-b1 - h1), log_ndtr(-b2 - h2)))
-    return from_either_side(direct, complement)
-
-
-def _log_collected(b, h, q):
-    """log F(b, h) for q >= 0, b >= -30: phi(b) [m(b) - m(b+h) + (1 - e^-q) m(b+h)], no term of which cancels."""
-    rest = log1mexp(-q) + np.log(mills_ratio(b + h))
-    return log_normal_density(b) + np.logaddexp(log_mills_difference(np.maximum(b, -30), h), rest)
-
-
-# Remove.
-
-
-def remove_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, monotone=False):
-    """Log of the profile of "remove", the divergence of M(Z') from M(Z), for epsilon >= 0.
-
-    Parameters and returns as for `add_log_delta`; -inf or nan where doubles cannot resolve the ramp (log delta below
-    -1e15).
+    ndarray of epsilon's shape, natural log of delta; -inf or nan where doubles cannot resolve the ramp (log delta below
+    -1e15)
     """
     epsilon = np.asarray(epsilon, float)
     result = np.empty(epsilon.shape)
@@ -211,22 +78,6 @@ def remove_log_delta(epsilon, *, sensitivity_ratio, curvature_ratio, monotone=Fa
         if not below.all():
             result[~below] = _RampAndCurve(epsilon[~below], sensitivity_ratio, curvature_ratio).log_delta()
     return result
-
-
-def remove_plan(epsilon, *, sensitivity_ratio, curvature_ratio, monotone=False):
-    """The plan of "remove" at one epsilon: (t, rho).
-
-    The shift falls at full speed from s along y = t - r/kappa', down to -s (monotone: to 0) if rho is None, or else down
-    to rho, from where on y*(r) is followed; rho = s where there is no ramp.
-    """
-    epsilon = np.array([float(epsilon)])
-    with np.errstate(all="ignore"):
-        if epsilon[0] <= np.log1p(curvature_ratio):
-            return float(_Ramp(epsilon, sensitivity_ratio, curvature_ratio).centre(monotone=monotone)[0]), None
-        plan = _RampAndCurve(epsilon, sensitivity_ratio, curvature_ratio)
-        m, log_p, _ = plan.junction()
-        _, rho, _ = curve(np.exp(log_p), plan.excess)
-    return float(plan.c * plan.s + m[0] / plan.s), float(rho[0])
 
 
 def _log_ramp(t, inner, outer, excess, kappa):
@@ -325,7 +176,9 @@ class _Ramp:
         value, slope = self._difference(start), self._slope(start)
         # Without its part in r2 the difference would be larger, and fall from v = 0 on.
         end = np.minimum(limit, self.s * np.sqrt(2 * self.stretch / _bend(limit)))
-        v = _zero_of_concave(self._difference, start, np.maximum(end, start), np.maximum(value, 0), slope, limit - start)
+        v = _zero_of_concave(
+            self._difference, start, np.maximum(end, start), np.maximum(value, 0), slope, limit - start
+        )
         return np.where(value > 0, self.excess + v, -self.c * self.s**2)
 
     def _line(self, v):

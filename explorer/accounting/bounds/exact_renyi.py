@@ -16,11 +16,15 @@ V'(t) has the sign of mu <r>_t - nu t, where <r>_t is the mean of r under the we
 zero beyond. Divergences of k adaptive uses add up exactly: the map that attains one can be repeated.
 """
 
+from itertools import pairwise
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import dawsn, log_ndtr
 
 from explorer.accounting.bounds.exact_profile import sign_change
 from explorer.accounting.logspace import log1mexp
+from explorer.accounting.types import FloatArray
 
 _ROOT_2_PI = np.sqrt(2 * np.pi)
 _SMALL = 1e-5  # of a D, below which the moment's distance from 1 is summed from positive terms instead
@@ -37,7 +41,9 @@ _NODES, _WEIGHTS = _rule(48)
 _FEW, _FEW_WEIGHTS = _rule(20)  # for the mean shift, of which six digits are enough: V is stationary at its zero
 
 
-def exact_rdp(alpha, *, sensitivity_ratio, curvature_ratio, direction, monotone=False):
+def exact_rdp(
+    alpha: ArrayLike, *, sensitivity_ratio: float, curvature_ratio: float, direction: str, monotone: bool = False
+) -> FloatArray:
     """Renyi divergence of order alpha of objective perturbation over all its losses.
 
     Parameters
@@ -147,7 +153,7 @@ class _Ramps:
         low, high, left, right = self._ends()
         edges = np.stack([low, high, *(np.full_like(low, x) for x in (-10.0, -5.0, 0.0, 5.0, 10.0))])
         edges = np.sort(np.clip(edges, -10, 10), axis=0)
-        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        for begin, end in pairwise(edges):
             y = begin + (end - begin) * _NODES
             middle = (begin + end) / 2
             on_ramp = (middle > low) & (middle < high)
