@@ -1,8 +1,8 @@
 """The exact privacy profile of objective perturbation in the direction "remove", by the map that attains it.
 
-In units of the noise (sigma = 1): s = L / sigma, kappa = beta / lambda, gamma = e^epsilon >= 1, kappa' = kappa/(1+kappa)
-and c = 1/kappa + 1/2. By the reduction of `explorer.accounting.bounds.refined` the profile is the supremum, over maps
-T = id + h with |h| <= s and 0 <= h' <= kappa (h of one sign for monotone losses), of the hockey-stick divergence of
+In units of the noise (sigma = 1), with s = L / sigma, kappa = beta / lambda, gamma = e^epsilon >= 1,
+kappa' = kappa/(1+kappa) and c = 1/kappa + 1/2: by the reduction of `explorer.accounting.bounds.refined` the profile is
+the supremum, over maps T = id + h with |h| <= s and 0 <= h' <= kappa (h of one sign for monotone losses), of that of
 (N, T#N): with r = T^-1 - id, non-increasing, |r| <= s, -r' <= kappa', of the integral of
 [phi(y) - gamma phi(y+r)(1+r')]_+. Complete proofs are in docs/mathematics; what is computed here:
 
