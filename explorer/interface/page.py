@@ -11,6 +11,9 @@ from explorer.interface.plotting import keep_sizes, set_projector
 from explorer.interface.readouts import Readouts
 from explorer.vocabulary import SYMBOLS
 
+# On a screen narrower than a formula, the formula scrolls and not the page; padding keeps its ends from being cut off.
+_FORMULA = "mjx-container { display: block; overflow-x: auto; overflow-y: hidden; padding: 2px 0; }"
+
 
 class PageView(pn.viewable.Viewer):
     """Base of the pages; a subclass sets its state, makes its plot, gives its introduction and calls `arrange` in
@@ -37,7 +40,9 @@ class PageView(pn.viewable.Viewer):
         self.plot, self.plots = plot, (plot, *further)
         self.panes = tuple(pn.pane.Bokeh(each, sizing_mode="stretch_width") for each in self.plots)
         self.pane = self.panes[0]
-        self.words = pn.pane.Markdown(self.introduction, sizing_mode="stretch_width", max_width=1200)
+        self.words = pn.pane.Markdown(
+            self.introduction, sizing_mode="stretch_width", max_width=1200, stylesheets=[_FORMULA]
+        )
         self.readouts = Readouts(name=f"{plot.name}_readouts")
         for each in self.plots:
             keep_sizes(each)
