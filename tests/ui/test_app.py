@@ -114,7 +114,7 @@ def test_a_link_restores_the_page(explorer):
 
 def test_a_bad_link_says_so_and_keeps_the_usual_value(explorer, server):
     explorer.page.goto(f"{server}/?page=bounds&noise_std=lots&delta=0.001")
-    explorer.page.get_by_text("noise_std=lots cannot be").wait_for()
+    explorer.page.get_by_text('"noise_std=lots" in the link is not valid here').wait_for()
     explorer.until(lambda: (explorer.field("σ"), explorer.field("δ")) == (5, 0.001))
 
 

@@ -15,7 +15,8 @@ from explorer.pages.glm.state import GLMState
 from explorer.pages.half_normal.computation import PERTURBATION
 from explorer.pages.half_normal.state import HalfNormalState
 from explorer.pages.renyi.state import RenyiState
-from explorer.pages.solvers.state import SolversState, run_race
+from explorer.pages.solvers.computation import predictions, run_race
+from explorer.pages.solvers.state import SolversState
 from explorer.pages.spectrum.computation import compare_learners
 from explorer.pages.spectrum.state import SpectrumState
 from explorer.pages.worst_case.computation import WORST
@@ -82,7 +83,7 @@ def test_solvers_race_and_theirs_is_the_librarys_count(explorer):
     explorer.settle()
     chosen = {"n_records": 300, "dimension": 3, "sag": False, "svrg": False, "max_passes": 50}
     state = SolversState(l2_reg=explorer.field("λ"), **chosen)
-    most = state.predictions()["Accelerated"]
+    most = predictions(**state.prediction_arguments())["Accelerated"]
     explorer.until(lambda: explorer.data("solvers_marks: Accelerated", "x") == [most])
     page.get_by_role("button", name="Compare solvers", exact=True).click()
     page.get_by_text("needs the least work").wait_for()

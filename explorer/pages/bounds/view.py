@@ -127,7 +127,7 @@ class BoundsView(PageView):
             label="Fit the axis",
             variant="outlined",
             size="small",
-            description="End the ε axis where every curve has crossed your δ; no effect on privacy.",
+            description="Fit the axis: end the ε axis where every curve has crossed your δ; no effect on privacy.",
             on_click=lambda _: state.fit_axis(),
         )
         controls = pmui.Column(

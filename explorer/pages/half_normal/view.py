@@ -120,7 +120,7 @@ class HalfNormalView(PageView):
             label="Fit the axis",
             variant="outlined",
             size="small",
-            description="End the axis of ω where all densities and your ε are seen; no effect on privacy.",
+            description="Fit the axis: end the ω axis where all densities and your ε are seen; no effect on privacy.",
             on_click=lambda _: state.fit_axis(),
         )
         controls = pmui.Column(
