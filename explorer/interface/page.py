@@ -11,8 +11,10 @@ from explorer.interface.plotting import keep_sizes, set_projector
 from explorer.interface.readouts import Readouts
 from explorer.vocabulary import SYMBOLS
 
-# On a screen narrower than a formula, the formula scrolls and not the page; padding keeps its ends from being cut off.
-_FORMULA = "mjx-container { display: block; overflow-x: auto; overflow-y: hidden; padding: 2px 0; }"
+# On a phone, narrower than a formula, the formula scrolls and not the page; padding keeps its ends from being cut off.
+_FORMULA = """@media (max-width: 700px) {
+    mjx-container { display: block; overflow-x: auto; overflow-y: hidden; padding: 2px 0; }
+}"""
 
 
 class PageView(pn.viewable.Viewer):
