@@ -13,19 +13,10 @@ from explorer.study.grid import grid
 from explorer.study.methods import METHODS, NOISE_FACTOR, OPTIMUM_NORM
 from explorer.study.results import load_provenance, load_published, load_results
 from explorer.study.summary import gain, summarise
+from explorer.vocabulary import DATASETS
+from explorer.vocabulary import METHODS as TERMS
 
-NAMES = {"synthetic_l": "Synthetic-L", "synthetic_h": "Synthetic-H", "adult": "Adult", "gisette": "Gisette"}
-_STROKES = {
-    "amp_rdp": ("#56B4E9", ""),
-    "amp_hockey_stick": ("#D55E00", ""),
-    "amp_tight": ("#CC79A7", ""),
-    "amp_tight_noise": ("#0072B2", ""),
-    "amp_tight_risk": ("#0072B2", "2 3"),
-    "dp_sgd_dishonest": ("#E69F00", "8 3"),
-    "dp_sgd_honest_rdp": ("#009E73", "8 3"),
-    "dp_sgd_honest_profile": ("#000000", "8 3"),
-    "output_perturbation": ("#999999", "3 3"),
-}
+NAMES = {name: DATASETS[name] for name in ("synthetic_l", "synthetic_h", "adult", "gisette")}
 _SHORT = {"dp_sgd_dishonest": "DP-SGD, dishonest", "amp_rdp": "Algorithm 1", "dp_sgd_honest_rdp": "DP-SGD, honest"}
 
 
@@ -99,11 +90,13 @@ def _plots(table):
 def _figure(table):
     dataset = table["dataset"].iloc[0]
     curves = []
-    for method, (color, dash) in _STROKES.items():
-        part = table[table["method"] == method]
+    for method, term in TERMS.items():
+        part = table[(table["method"] == method) & np.isfinite(table["epsilon"])]  # without privacy: a level
         if len(part):
             columns = part[["epsilon", "accuracy", "margin"]].to_numpy().T * [[1], [100], [100]]
-            curves.append(Curve(METHODS[method].label, *columns, color, dash))
+            curves.append(
+                Curve(METHODS[method].label, *columns, term.style.color, term.style.dash.replace("solid", ""))
+            )
     level = table.loc[table["method"] == "non_private", "accuracy"]
     return accuracy_figure(
         curves,
