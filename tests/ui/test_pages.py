@@ -193,6 +193,7 @@ def test_fit_learns_from_an_uploaded_file_and_draws_two_features(explorer):
     page.get_by_role("tab", name="Two features", selected=True).wait_for()
     content = "\n".join(["a,b,kind", *(f"{i % 13},{i % 7},{'xy'[i % 2]}" for i in range(80))]).encode()
     drop = page.locator("input[type=file]")
+    explorer.settle()  # a file that comes before the button is made would be lost
     drop.set_input_files({"name": "mine.csv", "mimeType": "text/csv", "buffer": content + b"\n1,2"})
     page.get_by_text("Not used: line 82 must have 3 fields").wait_for()
     page.wait_for_timeout(3000)  # the button takes no other file until it has shown that it took one
