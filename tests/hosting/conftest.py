@@ -124,15 +124,17 @@ class Proxy:
 
     def start(self, host):
         site = SITE.read_text()
-        for old, new in (
-            ("listen 8080;", f"listen 127.0.0.1:{self.port};"),
-            ("127.0.0.1:5006", f"127.0.0.1:{host.port}"),
-            ("127.0.0.1:5007", f"127.0.0.1:{host.port + 1}"),
-            ("/var/log/nginx/objpert-explorer.log", f"{self.folder}/access.log"),
-            ("/var/log/nginx/objpert-explorer-error.log", f"{self.folder}/error.log"),
-        ):
+        changes = {
+            "listen 8080;": f"listen 127.0.0.1:{self.port};",
+            "127.0.0.1:5006": f"127.0.0.1:{host.port}",
+            "127.0.0.1:5007": f"127.0.0.1:{host.port + 1}",
+            "/var/log/nginx/objpert-explorer.log": f"{self.folder}/access.log",
+            "/var/log/nginx/objpert-explorer-error.log": f"{self.folder}/error.log",
+        }
+        for old in changes:
             assert site.count(old) == 1, old
-            site = site.replace(old, new)
+        # In one pass: a port such as 50065 contains what a later change would look for.
+        site = re.sub("|".join(map(re.escape, changes)), lambda found: changes[found.group()], site)
         (self.folder / "site.conf").write_text(site)
         user = "user root;" if os.geteuid() == 0 else ""  # else root's nginx gives its workers to nobody
         configuration = self.folder / "nginx.conf"
