@@ -52,6 +52,7 @@ class ClusterEngine(QueuedEngine):
     """
 
     answer_threads = 8  # they only wait
+    on_cluster = True
 
     def __init__(self, scheduler: str, *, max_workers: int | None = None, **limits: Any) -> None:
         super().__init__(**limits)

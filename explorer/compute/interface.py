@@ -23,7 +23,7 @@ TURN_SECONDS = 0.2  # partial results of a long answer are shown at this interva
 class Priority(IntEnum):
     """Which of the waiting jobs start first, whoever submitted them; equal ones take turns by session."""
 
-    LOW = -1  # minutes of work: a study
+    LOW = -1  # minutes of work: live trials of the study
     NORMAL = 0  # seconds of work: a fit
 
 
@@ -41,6 +41,7 @@ class Engine(ABC):
     """
 
     answer_threads = 2  # answers that are computed at a time
+    on_cluster = False  # whether jobs, and with them uploaded data, are sent to other machines
 
     def __init__(self, *, remembered_bytes: int = REMEMBERED_BYTES) -> None:
         self._remembered = AnswerCache(remembered_bytes)

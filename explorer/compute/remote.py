@@ -96,11 +96,14 @@ class RemoteEngine(Engine):
     address : path of the Unix socket
     authkey : bytes
     answers : Engine of this process that computes answers; None computes them in threads of this process
+    on_cluster : bool, whether the other process sends the jobs to a cluster
     """
 
-    def __init__(self, address: str, *, authkey: bytes, answers: Engine | None = None) -> None:
+    def __init__(
+        self, address: str, *, authkey: bytes, answers: Engine | None = None, on_cluster: bool = False
+    ) -> None:
         super().__init__()
-        self.address, self.authkey, self.answers = address, authkey, answers
+        self.address, self.authkey, self.answers, self.on_cluster = address, authkey, answers, on_cluster
         self._jobs: dict[int, Job] = {}  # by number, until they are done
         self._numbers = itertools.count()
         self._outgoing: queue.SimpleQueue[tuple] = queue.SimpleQueue()

@@ -36,7 +36,8 @@ def run_server(settings, *, index, jobs_address, secret):
     """
     configure_logging()
     answers = compute.choose(settings.scheduler)
-    engine = RemoteEngine(jobs_address, authkey=bytes(multiprocessing.current_process().authkey), answers=answers)
+    key = bytes(multiprocessing.current_process().authkey)
+    engine = RemoteEngine(jobs_address, authkey=key, answers=answers, on_cluster=answers.on_cluster)
     compute.use(engine)
     asyncio.run(_serve(settings, index=index, engine=engine, secret=secret))
 

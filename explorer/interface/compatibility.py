@@ -110,8 +110,9 @@ def silence_closed_connections():
     """Log nothing about messages that were in flight to or from a page when it was closed.
 
     Replaces servers that treat closing a page at any moment as normal: Bokeh and Panel log each message as a
-    failure, asyncio a traceback for each that Panel did not await, and Bokeh's check of open connections detaches one
-    that is closing, whose own handler then finds no session.
+    failure, asyncio a traceback for each that Panel did not await, Bokeh's check of open connections detaches one that
+    is closing, whose own handler then finds no session, and Bokeh from 3.10 on may remove a closed page's callback in
+    one thread while the event loop is about to run it.
     """
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_is_not_about_closing)
@@ -125,6 +126,7 @@ _LOGGERS = (
     "bokeh.server.session",
     "panel.io.document",
 )
+_REMOVERS = ("remove_next_tick_callback", "remove_timeout_callback")  # of bokeh.util.asyncio
 
 
 def _is_not_about_closing(record):
@@ -133,6 +135,10 @@ def _is_not_about_closing(record):
         return False
     if isinstance(error, AssertionError):
         return not traceback.extract_tb(error.__traceback__)[-1].filename.endswith("connection.py")
+    if isinstance(error, ValueError):
+        *_, caller, remover, last = ["", "", *(frame.name for frame in traceback.extract_tb(error.__traceback__))]
+        removed = caller == "wrapper" and remover in _REMOVERS and last == "_execute_remover"
+        return not removed
     return "Failed sending message as connection was closed" not in record.getMessage()
 
 

@@ -139,8 +139,11 @@ def _selection(widget, state, name, **options):
     return control
 
 
-def number_field(state, name):
-    """A field for the exact value of a param.Number or param.Integer, refusing what lies outside its bounds."""
+def number_field(state, name, **options):
+    """A field for the exact value of a param.Number or param.Integer, refusing what lies outside its bounds.
+
+    Further options are those of pmui.TextInput.
+    """
     parameter = state.param[name]
     low, high = parameter.bounds
     field = pmui.TextInput(
@@ -149,6 +152,7 @@ def number_field(state, name):
         size="small",
         margin=(12, 5, 0, 5),
         sx={"& input": {"textAlign": "right", "paddingLeft": "6px"}},
+        **options,
     )
 
     def enter(event):
@@ -178,8 +182,10 @@ def alert(severity="info", *, visible=False, **options):
 
 def labelled_field(state, name):
     """A field for the exact value after the parameter's label, for numbers such as seeds that need no slider."""
-    label = pmui.Typography(state.param[name].label, variant="body1", margin=(20, 10))
-    return pmui.Row(label, pn.layout.HSpacer(), number_field(state, name), sizing_mode="stretch_width")
+    parameter = state.param[name]
+    label = pmui.Typography(parameter.label, variant="body1", margin=(20, 10))
+    field = number_field(state, name, description=parameter.doc)
+    return pmui.Row(label, pn.layout.HSpacer(), field, sizing_mode="stretch_width")
 
 
 def limit_active(tabs):

@@ -71,6 +71,10 @@ class JobRunner:
         if in_session():
             pn.state.on_session_destroyed(lambda _: self.cancel())
 
+    def engine_in_use(self):
+        """The Engine that runs the jobs."""
+        return self.engine or compute.engine()
+
     def cancel(self):
         """Stop the running job, if any, and show nothing more of it."""
         self._wanted = None
@@ -114,8 +118,7 @@ class JobRunner:
             on_document(lambda: (end(), self.ended()))
 
     def _submit(self, function, arguments):
-        engine = self.engine or compute.engine()
-        return engine.submit(function, session=session_name(), priority=self.priority, **arguments)
+        return self.engine_in_use().submit(function, session=session_name(), priority=self.priority, **arguments)
 
     async def _listen(self, job, follow):
         messages, began, part = [], None, None

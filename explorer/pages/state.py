@@ -116,8 +116,8 @@ class ObjectivePerturbationState(PageState):
     monotone_loss = param.Boolean(
         False,
         label="Monotone loss",
-        doc="Whether the loss's derivative never changes sign, as for logistic loss. Refined and tight bounds "
-        "are then smaller.",
+        doc="Whether the loss's derivative never changes sign, as for logistic loss. On is the more private side: "
+        "the refined and tight bounds are then smaller.",
     )
 
     @property

@@ -205,5 +205,5 @@ def test_the_address_of_a_scheduler_is_checked_and_chooses_the_engine(monkeypatc
         scheduler_address("host:8786")
     monkeypatch.setenv("EXPLORER_SCHEDULER", "tcp://127.0.0.1:9")
     engine = choose()
-    assert isinstance(engine, ClusterEngine)
+    assert isinstance(engine, ClusterEngine) and engine.on_cluster
     assert not engine.ready(timeout=PATIENCE)

@@ -72,6 +72,7 @@ async def held(cluster, page, train):
 def test_a_fit_runs_on_the_cluster_and_is_shown(cluster, host):
     async def run():
         page, train, _ = await visit(host)
+        assert "one of its workers hold it until the training ends" in str(page.models)  # of an uploaded file
         await page.click(train)
         await said(page, "in the median of 20 draws")
         page.close()

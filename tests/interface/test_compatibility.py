@@ -5,9 +5,12 @@ import gc
 import logging
 import socket
 import sys
+import threading
+import time
 import weakref
 from contextlib import asynccontextmanager
 
+import bokeh
 import panel as pn
 import panel_material_ui as pmui
 import pytest
@@ -24,6 +27,7 @@ from tests.hosting.conftest import free_ports
 from tests.hosting.connection import Document
 
 BEFORE_1_10 = tuple(map(int, pn.__version__.split(".")[:2])) < (1, 10)
+BEFORE_3_10 = tuple(map(int, bokeh.__version__.split(".")[:2])) < (3, 10)
 
 write_at_once = WebSocketHandler.write_message
 
@@ -266,3 +270,38 @@ def test_departures_are_not_logged_and_faults_are(error, caplog):
     assert len(caplog.records) == isinstance(error, ValueError)
     logging.getLogger("bokeh.server.views.ws").warning("Failed sending message as connection was closed")
     assert len(caplog.records) == isinstance(error, ValueError)
+
+
+def run_and_remove():
+    """A callback is due, and another thread removes it just before the event loop gets to it, as when a page closes."""
+    from bokeh.util.asyncio import _CallbackGroup
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        group = _CallbackGroup(loop)
+
+        def close():
+            thread = threading.Thread(target=group.remove_all_callbacks)
+            thread.start()
+            thread.join()
+
+        def callback():
+            pass
+
+        loop.call_later(0, close)
+        group.add_timeout_callback(callback, 0, "a callback")
+        time.sleep(0.1)  # both are due, in this order
+        await asyncio.sleep(0.1)
+
+    asyncio.run(run())
+
+
+@pytest.mark.skipif(BEFORE_3_10, reason="Bokeh before 3.10 has its callbacks in the event loop's thread alone")
+def test_bokeh_would_log_a_callback_that_a_closing_page_has_removed(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("asyncio"), "filters", [])
+    run_and_remove()
+    assert [record.name for record in caplog.records] == ["asyncio"]
+    caplog.clear()
+    compatibility.silence_closed_connections()
+    run_and_remove()
+    assert not caplog.records

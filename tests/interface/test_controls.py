@@ -4,7 +4,7 @@ import panel_material_ui as pmui
 import param
 import pytest
 
-from explorer.interface.controls import choice, limit_active, log_slider
+from explorer.interface.controls import choice, labelled_field, limit_active, log_slider
 
 
 class State(param.Parameterized):
@@ -51,6 +51,13 @@ def test_choice(state):
     assert state.kind == "b"
     state.kind = "a"
     assert control.value == "a"
+
+
+def test_a_field_without_a_slider_has_its_parameters_doc_as_tooltip(state):
+    label, _, field = labelled_field(state, "size")
+    assert (label.object, field.description, field.value) == ("s  size", "How large.", "1")
+    field.value = "2"
+    assert state.size == 2
 
 
 @pytest.mark.parametrize("far", [1e308, float("inf"), 10**9, 10**400])

@@ -5,6 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 
+from explorer.compute import Priority
 from explorer.compute.local import LocalEngine
 from explorer.pages.compare.computation import LABELS, Results
 from explorer.pages.compare.state import CompareState
@@ -52,6 +53,10 @@ def test_only_chosen_methods_are_drawn_and_in_the_legend(results):
     view.state.methods = []
     assert not view.plot.legend[0].visible
     assert np.isfinite([view.plot.y_range.start, view.plot.y_range.end]).all()
+
+
+def test_live_runs_start_after_fits_that_wait():
+    assert CompareView(state()).runner.priority == Priority.LOW
 
 
 def test_readouts_follow_epsilon(results):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from explorer import uploads
+from explorer.compute.inline import InlineEngine
 from explorer.compute.local import LocalEngine
 from explorer.pages.fit import view as fit
 from explorer.pages.fit.computation import run_fit
@@ -178,6 +179,20 @@ def test_bad_targets_and_missing_data_are_explained(view, monkeypatch):
     assert view.runner.status.severity == "error"
     view.state.dataset = "digits"
     assert not view.runner.status.visible
+
+
+class EngineOfACluster(InlineEngine):
+    on_cluster = True
+
+
+def test_an_upload_that_would_leave_the_machine_is_told_so_beforehand(view):
+    def about(view):
+        return view.upload.pane[-1].object
+
+    assert "cluster" not in about(view) and "the server's operator could read" in about(view)
+    there = FitView(engine=EngineOfACluster())
+    assert "one of its workers hold it until the training ends" in about(there)
+    assert "the operators of the server and of the cluster could read" in about(there)
 
 
 def send(view, content, name="mine.csv", chunk=1000):

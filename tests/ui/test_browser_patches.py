@@ -6,7 +6,7 @@ import pytest
 from bokeh.plotting import figure
 
 from explorer.interface import compatibility
-from tests.hosting.conftest import free_ports
+from tests.hosting.conftest import free_ports, listening, until
 
 TAKE_BACK = """() => {
     const field = [...Bokeh.documents[0]._all_models.values()].find((m) => m.data?.attributes?.label == "here").data
@@ -44,6 +44,7 @@ def opened(page, patched):
     port = free_ports(1)
     server = pn.serve(build, port=port, show=False, threaded=True, verbose=False)
     try:
+        until(lambda: listening(port), "the server's thread has begun to listen")
         page.goto(f"http://localhost:{port}")
         page.get_by_label("here").wait_for()
         page.locator(".bk-Figure").first.wait_for()

@@ -6,6 +6,7 @@ import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import Band, ColumnDataSource, FixedTicker, HoverTool, Range1d
 
+from explorer.compute import Priority
 from explorer.interface.controls import alert, choice, choices, labelled_field, step_slider, switch
 from explorer.interface.job import JobRunner
 from explorer.interface.legend import name_only
@@ -81,6 +82,7 @@ class CompareView(PageView):
             doing="Fitting",
             cancelled="Cancelled. Trials that were drawn are kept.",
             failed="The run failed:",
+            priority=Priority.LOW,
             engine=engine,
         )
         self.state.param.watch(self._draw, ["dataset", "methods", "band", "live"])

@@ -20,10 +20,14 @@ RULES = (
     f"{uploads.MAX_RECORDS:,} records and {uploads.MAX_COLUMNS} columns: names in the first line, numbers below, the "
     "class in one column. Each row is divided by its norm; columns are not scaled."
 )
+STORAGE = "The file stays in the server's memory until you remove it or close the page."
+CLUSTER = (
+    "Each training sends it to the cluster that this server uses: its scheduler and one of its workers hold it until "
+    "the training ends."
+)
 PRIVACY = (
-    "The file stays in the server's memory until you remove it or close the page. <b>A demonstration on a shared "
-    "server is not a private release</b>: the server's operator could read the file, the seed of the noise is public, "
-    "and the results of many draws cost more than the ε of one."
+    "<b>A demonstration on a shared server is not a private release</b>: {operator} could read the file, the seed of "
+    "the noise is public, and the results of many draws cost more than the ε of one."
 )
 
 
@@ -33,6 +37,7 @@ class UploadControl:
     Parameters
     ----------
     state : FitState; gets `upload` and `class_column`
+    on_cluster : bool, whether the fits' engine sends their data to other machines
 
     Attributes
     ----------
@@ -41,7 +46,7 @@ class UploadControl:
     refusal : pmui.Alert
     """
 
-    def __init__(self, state):
+    def __init__(self, state, *, on_cluster=False):
         self.state, self.reading = state, LatestOnly()
         self.button = BoundedFileInput(
             label=LABEL,
@@ -63,7 +68,7 @@ class UploadControl:
         remove = pmui.Button(label="Remove the file", variant="outlined", size="small")
         remove.on_click(lambda _: self.state.remove_upload())
         self.known = pmui.Column(self.summary, self.column, remove, visible=False, sizing_mode="stretch_width")
-        privacy = pmui.Typography(PRIVACY, variant="caption", margin=(0, 10))
+        privacy = pmui.Typography(_privacy(on_cluster), variant="caption", margin=(0, 10))
         self.pane = pmui.Column(self.button, self.refusal, self.known, privacy, sizing_mode="stretch_width")
         self.button.most_bytes = uploads.MAX_BYTES
         self.button.unsent = lambda: self._refuse(f"Not used: the file must have at most {_MEGABYTES} MB.")
@@ -103,6 +108,13 @@ class UploadControl:
         self.summary.object = escape(text, quote=False)
         self.column.param.update(options=list(table.columns), value=column)
         self.reading.request(lambda: _refusal(table, column), self._refuse)
+
+
+def _privacy(on_cluster):
+    """Where the file is kept, by whom it could be read, and what a demonstration does not promise."""
+    if on_cluster:
+        return " ".join([STORAGE, CLUSTER, PRIVACY.format(operator="the operators of the server and of the cluster")])
+    return " ".join([STORAGE, PRIVACY.format(operator="the server's operator")])
 
 
 def _table_or_refusal(content, name):

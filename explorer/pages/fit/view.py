@@ -86,7 +86,7 @@ class FitView(PageView):
         self.remedy = None  # of the last run: the parameter, what it must exceed, the value that the button sets
         self.remedy_button = pmui.Button(variant="outlined", visible=False, on_click=self._take_remedy)
         self.remedy_button.on_click(self.run)
-        self.upload = UploadControl(self.state)
+        self.upload = UploadControl(self.state, on_cluster=self.runner.engine_in_use().on_cluster)
         self.notes = alert(name="fit_notes")
         self.plane_note = alert(visible=True)
         self.state.param.watch(self._moved, self.state.inputs())
