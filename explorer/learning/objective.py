@@ -9,7 +9,7 @@ import numpy as np
 
 from explorer.learning.clipping import ClippedLoss
 from explorer.learning.losses import Loss
-from explorer.learning.records.blocks import Block, BlockedRecords
+from explorer.learning.records.blocks import AbstractRecords, Block
 from explorer.learning.types import Array
 
 
@@ -30,7 +30,7 @@ class PerturbedObjective:
 
     def __init__(
         self,
-        records: BlockedRecords,
+        records: AbstractRecords,
         *,
         loss: Loss,
         l2_reg: float,
@@ -111,7 +111,7 @@ class PerturbedObjective:
 class WatchedObjective(PerturbedObjective):
     """A PerturbedObjective that calls watch(theta, linear_term), with copies, at each evaluation of its gradient."""
 
-    def __init__(self, records: BlockedRecords, *, watch: Callable[[Array, Array], object], **parameters: Any) -> None:
+    def __init__(self, records: AbstractRecords, *, watch: Callable[[Array, Array], object], **parameters: Any) -> None:
         super().__init__(records, **parameters)
         self.watch = watch
 

@@ -21,7 +21,7 @@ from scipy.special import chdtrc, chdtri
 
 from explorer.accounting import InfeasibleTarget, calibrate, calibrate_gaussian, frontier
 from explorer.learning.losses import Loss
-from explorer.learning.types import Array, Matrix
+from explorer.learning.types import Array, FeatureMatrix
 from explorer.validation import natural, non_negative, positive, real, real_array
 
 _INFEASIBLE = 700.0  # log risk where no noise is private: finite, as the search for the minimum requires
@@ -337,7 +337,7 @@ def _risk_of(mechanism: Any, **problem: Any) -> ExcessRisk:
     return excess_risk_bound(**parameters, **_output_step_of(mechanism), **problem)
 
 
-def glm_trace_bound(X: Matrix, *, noise_std: float, l2_reg: float, curvature: float) -> float:
+def glm_trace_bound(X: FeatureMatrix, *, noise_std: float, l2_reg: float, curvature: float) -> float:
     """Excess of the linear term in a generalised linear model: (sigma^2 / 2) tr((m X^T X + lambda I)^-1).
 
     Bounds E[J(theta_hat)] - min J, the regularised objective, when f'' >= m at every margin between x_i.theta_J and
@@ -408,7 +408,7 @@ def minimum_curvature(loss: Loss, *, margin_bound: float, labels: ArrayLike = (-
 
 
 def local_trace_bound(
-    X: Matrix, y: ArrayLike, *, loss: Loss, minimiser: ArrayLike, noise_std: float, l2_reg: float
+    X: FeatureMatrix, y: ArrayLike, *, loss: Loss, minimiser: ArrayLike, noise_std: float, l2_reg: float
 ) -> float:
     """Bound on E[J(theta_hat)] - min J, also for curvature that vanishes at large margins: an average of trace bounds.
 
@@ -505,7 +505,7 @@ def _least_curvature(loss: Loss, centre: Any, reach: Any, y: Any) -> Array:
     return np.minimum(loss.second_derivative(centre - reach, y), loss.second_derivative(centre + reach, y))
 
 
-def _eigenvalues(X: Matrix, weights: Array, l2_reg: float) -> Array:
+def _eigenvalues(X: FeatureMatrix, weights: Array, l2_reg: float) -> Array:
     """The d eigenvalues of X^T diag(weights) X + l2_reg I, from the smaller of the two Gram matrices."""
     n, d = X.shape
     root = sparse.diags_array(np.sqrt(weights)) @ X
@@ -514,7 +514,7 @@ def _eigenvalues(X: Matrix, weights: Array, l2_reg: float) -> Array:
     return np.append(np.maximum(eigenvalues, 0), np.zeros(max(d - n, 0))) + l2_reg
 
 
-def _matrix(X: Matrix) -> Matrix:
+def _matrix(X: FeatureMatrix) -> FeatureMatrix:
     if sparse.issparse(X):
         return X
     X = real_array("X", X, rule="a matrix of finite numbers", valid=np.isfinite)

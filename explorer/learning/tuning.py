@@ -40,7 +40,7 @@ from explorer.learning.learners.dp_sgd import ORDERS
 from explorer.learning.learners.linear import generator
 from explorer.learning.privacy import NoReleaseError, PrivacyStatement, PrivacyWarning
 from explorer.learning.records.inputs import column, is_dask, label_vector
-from explorer.learning.types import Array, Matrix, RandomState
+from explorer.learning.types import Array, FeatureMatrix, RandomState
 from explorer.validation import positive
 
 Candidates: TypeAlias = Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]]
@@ -74,24 +74,24 @@ class _Selection(MetaEstimatorMixin, BaseEstimator):
     candidates: Candidates | None
 
     @available_if(_estimator_has("predict"))
-    def predict(self, X: Matrix) -> np.ndarray:
+    def predict(self, X: FeatureMatrix) -> np.ndarray:
         """`predict` of best_estimator_."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
     @available_if(_estimator_has("predict_proba"))
-    def predict_proba(self, X: Matrix) -> Array:
+    def predict_proba(self, X: FeatureMatrix) -> Array:
         """`predict_proba` of best_estimator_."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
     @available_if(_estimator_has("decision_function"))
-    def decision_function(self, X: Matrix) -> Array:
+    def decision_function(self, X: FeatureMatrix) -> Array:
         """`decision_function` of best_estimator_."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
 
-    def score(self, X: Matrix, y: Any) -> float:
+    def score(self, X: FeatureMatrix, y: Any) -> float:
         """The chosen estimator's score: accuracy, or R^2 of a regressor."""
         check_is_fitted(self)
         return self.best_estimator_.score(X, y)
@@ -210,7 +210,7 @@ class HonestSelection(_Selection):
         self.score_noise_std = score_noise_std
         self.random_state = random_state
 
-    def fit(self, X: Matrix, y: Any, *, validation: tuple[Matrix, Any] | None = None) -> Self:
+    def fit(self, X: FeatureMatrix, y: Any, *, validation: tuple[FeatureMatrix, Any] | None = None) -> Self:
         """Fit to X, y as `estimator` takes them; return self, or raise and release nothing.
 
         validation : pair (X, y) of public records that contains no training record, or None to score on the training
@@ -262,7 +262,7 @@ class HonestSelection(_Selection):
         return Gaussian(noise_std=noise_std)
 
     def _planned(
-        self, X: Matrix, y: Any, score: Gaussian | None, runs: Any
+        self, X: FeatureMatrix, y: Any, score: Gaussian | None, runs: Any
     ) -> tuple[list[dict[str, Any]], list[Any], Any]:
         """Candidates, learners calibrated so that the selection grants (epsilon, delta), and their common plan."""
         if not hasattr(self.estimator, "plan"):
@@ -293,7 +293,7 @@ class HonestSelection(_Selection):
     def _run(
         self,
         learner: Any,
-        X: Matrix,
+        X: FeatureMatrix,
         y: Any,
         validation: Any,
         score: Any,
@@ -340,7 +340,7 @@ class DishonestSelection(_Selection):
         self.candidates = candidates
         self.random_state = random_state
 
-    def fit(self, X: Matrix, y: Any, *, validation: tuple[Matrix, Any] | None = None) -> Self:
+    def fit(self, X: FeatureMatrix, y: Any, *, validation: tuple[FeatureMatrix, Any] | None = None) -> Self:
         """Fit every candidate to X, y; keep the one with the best score on validation, a pair (X, y), or on X, y."""
         y = _vector(y)
         rng = generator(self.random_state)
@@ -360,7 +360,12 @@ class DishonestSelection(_Selection):
         return self._release(learner, candidates[best], score, privacy)
 
     def _run(
-        self, candidate: dict[str, Any], X: Matrix, y: Any, validation: tuple[Matrix, Any], rng: np.random.Generator
+        self,
+        candidate: dict[str, Any],
+        X: FeatureMatrix,
+        y: Any,
+        validation: tuple[FeatureMatrix, Any],
+        rng: np.random.Generator,
     ) -> tuple[float, Any]:
         base: Any = clone(self.estimator)
         learner = base.set_params(**candidate, random_state=rng)

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[np.float64]
 """An array of doubles; docstrings give its shape."""
 
-Matrix: TypeAlias = Any
+FeatureMatrix: TypeAlias = Any
 """Feature rows (n, p): an array, nested sequence, DataFrame, scipy sparse matrix or Dask array.
 
-They have no common type: Dask and pandas are optional for a fit, and scipy's sparse classes are not annotated.
+`Any`, since they have no common type: Dask and pandas are optional for a fit, and scipy's sparse classes are not
+annotated. `explorer.learning.records` checks them when a learner is fitted.
 """
 
 Scalar: TypeAlias = float | np.floating

@@ -134,7 +134,7 @@ def _differences(both):
     )
     yield (
         "Differences from the paper, in points. Algorithm 1: "
-        f"{at['synthetic_l', 'amp_rdp', 0.1]:+.1f} on Synthetic-L at ε = 0.1, over random splits; "
+        f"{at['synthetic_l', 'amp_rdp', 0.1]:+.1f} on Synthetic-L at ε = 0.1, about the margin of its mean; "
         f"at most {_largest(at, 'amp_rdp'):.1f} elsewhere. Two of its "
         "other columns do not reproduce. "
         f"Dishonest DP-SGD on Synthetic-L at ε = 0.1: {at['synthetic_l', 'dp_sgd_dishonest', 0.1]:+.1f}, for which "

@@ -21,7 +21,7 @@ from explorer.learning.learners.linear import (
 from explorer.learning.losses import Loss
 from explorer.learning.objective import PerturbedObjective, WatchedObjective
 from explorer.learning.privacy import PrivacyStatement
-from explorer.learning.records.blocks import BlockedRecords
+from explorer.learning.records.blocks import AbstractRecords
 from explorer.learning.solvers import Solver
 from explorer.learning.types import Array, RandomState
 from explorer.validation import positive
@@ -69,7 +69,7 @@ class _ApproximateMinimaPerturbation(PrivateLearner):
         )
 
     def _release(
-        self, records: BlockedRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
+        self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
     ) -> Release:
         mechanism = plan.mechanism
         kind = PerturbedObjective if self.watch is None else partial(WatchedObjective, watch=self.watch)

@@ -27,7 +27,7 @@ from explorer.learning.learners.optimizers import Optimizer, optimizer_of
 from explorer.learning.losses import Loss
 from explorer.learning.objective import loss_on
 from explorer.learning.privacy import NEIGHBOURS, RANDOMNESS, PrivacyStatement
-from explorer.learning.records.blocks import BlockedRecords
+from explorer.learning.records.blocks import AbstractRecords
 from explorer.learning.types import Array
 from explorer.validation import non_negative, positive
 
@@ -107,7 +107,7 @@ class NoisyDescent(PrivateLearner):
         )
 
     def _release(
-        self, records: BlockedRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
+        self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
     ) -> Release:
         steps, batch = self._n_steps(problem), self._expected_batch(problem)
         noise_std = self._noise_std(problem, plan.mechanism)

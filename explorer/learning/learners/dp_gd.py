@@ -18,7 +18,7 @@ from explorer.learning.learners.descent import NoisyDescent, clipped_gradient
 from explorer.learning.learners.linear import PrivateLinearClassifier, PrivateLinearRegressor, Problem
 from explorer.learning.learners.optimizers import Optimizer
 from explorer.learning.losses import Loss
-from explorer.learning.records.blocks import BlockedRecords
+from explorer.learning.records.blocks import AbstractRecords
 from explorer.learning.types import Array, RandomState
 from explorer.validation import natural
 
@@ -67,7 +67,7 @@ class _FullBatchDescent(NoisyDescent):
             yield records.n_records, partial(_gradient, records, problem.loss, clip_norm)
 
 
-def _gradient(records: BlockedRecords, loss: Loss, clip_norm: float | None, theta: Array) -> Array:
+def _gradient(records: AbstractRecords, loss: Loss, clip_norm: float | None, theta: Array) -> Array:
     return records.total(clipped_gradient, theta, loss, clip_norm)[0]
 
 

@@ -30,10 +30,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from explorer.learning.losses import Logistic, Loss, resolve_loss
 from explorer.learning.privacy import PrivacyStatement, PrivacyWarning
-from explorer.learning.records.blocks import BlockedRecords, canonical
+from explorer.learning.records.blocks import AbstractRecords, canonical
 from explorer.learning.records.inputs import is_dask, label_vector, refuse_text, target_vector
 from explorer.learning.records.sources import largest_norm, records_of
-from explorer.learning.types import Array, Matrix, RandomState
+from explorer.learning.types import Array, FeatureMatrix, RandomState
 from explorer.validation import is_magnitude, magnitude
 
 
@@ -98,7 +98,7 @@ class PrivateLearner(BaseEstimator):
         raise NotImplementedError
 
     def _release(
-        self, records: BlockedRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
+        self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
     ) -> Release:
         """Run plan.mechanism on the Records of one problem."""
         raise NotImplementedError
@@ -131,7 +131,7 @@ class PrivateLinearModel(PrivateLearner):
     _labels: ClassVar[Literal["signs", "real"]]
 
     @_finite_checks()
-    def _validated(self, X: Matrix, y: Any) -> tuple[Matrix, Any]:
+    def _validated(self, X: FeatureMatrix, y: Any) -> tuple[FeatureMatrix, Any]:
         """X, and y converted by `_vector`, both checked."""
         if is_dask(X):
             if self._reads_single_records:
@@ -154,16 +154,16 @@ class PrivateLinearModel(PrivateLearner):
         """y as an array of labels or of real targets."""
         raise NotImplementedError
 
-    def _targets(self, X: Matrix, y: Any) -> tuple[Matrix, list, np.ndarray | None]:
+    def _targets(self, X: FeatureMatrix, y: Any) -> tuple[FeatureMatrix, list, np.ndarray | None]:
         """X and y checked: X, a list with the target vector of each problem, and the labels or None."""
         raise NotImplementedError
 
-    def plan(self, X: Matrix, y: Any) -> PrivacyStatement:
+    def plan(self, X: FeatureMatrix, y: Any) -> PrivacyStatement:
         """The PrivacyStatement that fit(X, y) would make, from the shape of X and the labels, without a fit."""
         X, targets, _ = self._targets(X, y)
         return self._planned(X, len(targets))[1]
 
-    def _planned(self, X: Matrix, uses: int) -> tuple[Problem, PrivacyStatement]:
+    def _planned(self, X: FeatureMatrix, uses: int) -> tuple[Problem, PrivacyStatement]:
         data_norm, leaked = self._data_norm(X)
         constant = bool(self.fit_intercept)
         problem = Problem(
@@ -177,7 +177,7 @@ class PrivateLinearModel(PrivateLearner):
         plan = self._plan(problem)
         return problem, replace(plan, leaked=plan.leaked + leaked)
 
-    def _fit(self, X: Matrix, targets: list) -> None:
+    def _fit(self, X: FeatureMatrix, targets: list) -> None:
         """Release one theta for each target vector; set the fitted attributes."""
         problem, plan = self._planned(X, len(targets))
         rng = generator(self.random_state)
@@ -193,7 +193,7 @@ class PrivateLinearModel(PrivateLearner):
         norms = [release.gradient_norm for release in releases if release.gradient_norm is not None]
         self.privacy_ = replace(plan, gradient_norm=max(norms, default=None))
 
-    def _data_norm(self, X: Matrix) -> tuple[float, tuple[str, ...]]:
+    def _data_norm(self, X: FeatureMatrix) -> tuple[float, tuple[str, ...]]:
         """The limit on row norms, and a description of what was leaked to set it."""
         if not isinstance(self.data_norm, str):
             return magnitude("data_norm", self.data_norm), ()
@@ -206,7 +206,7 @@ class PrivateLinearModel(PrivateLearner):
         warnings.warn(f"{leak}: the stated (epsilon, delta) does not cover it", PrivacyWarning, stacklevel=5)
         return norm, (leak,)
 
-    def _linear(self, X: Matrix) -> Array:
+    def _linear(self, X: FeatureMatrix) -> Array:
         check_is_fitted(self)
         if is_dask(X):
             validate_data(self, X, reset=False, skip_check_array=True)
@@ -233,14 +233,14 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     def _vector(y: Any) -> Any:
         return label_vector(y)
 
-    def fit(self, X: Matrix, y: Any) -> Self:
+    def fit(self, X: FeatureMatrix, y: Any) -> Self:
         """Fit to X, ndarray, CSR or Dask array (n, p), and labels y (n,); return self, or raise and release nothing."""
         X, targets, classes = self._targets(X, y)
         self._fit(X, targets)
         self.classes_ = classes
         return self
 
-    def _targets(self, X: Matrix, y: Any) -> tuple[Matrix, list, np.ndarray]:
+    def _targets(self, X: FeatureMatrix, y: Any) -> tuple[FeatureMatrix, list, np.ndarray]:
         X, y = self._validated(X, y)
         labels = np.asarray(np.unique(y))  # in memory, also for a Dask array
         check_classification_targets(labels)
@@ -254,22 +254,22 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         ones = classes[1:, None] if len(classes) == 2 else classes[:, None]  # arrays: a NumPy scalar drops a final "\0"
         return X, [np.where(y == one, 1.0, -1.0) for one in ones], classes
 
-    def decision_function(self, X: Matrix) -> Array:
+    def decision_function(self, X: FeatureMatrix) -> Array:
         """x.coef + intercept: ndarray (n,), positive for classes_[1]; with m > 2 classes (n, m), one column each."""
         scores = self._linear(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Matrix) -> np.ndarray:
+    def predict(self, X: FeatureMatrix) -> np.ndarray:
         """Labels, ndarray (n,): by the sign of the score for two classes, of the largest score for more."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
-    def score(self, X: Matrix, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: FeatureMatrix, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on X and y, with labels as `fit` takes them."""
         return super().score(X, label_vector(y), sample_weight)
 
     @available_if(lambda self: self.loss == "logistic" or isinstance(self.loss, Logistic))
-    def predict_proba(self, X: Matrix) -> Array:
+    def predict_proba(self, X: FeatureMatrix) -> Array:
         """Probabilities by the logistic model, ndarray (n, m); one-vs-rest scores are normalised to sum to 1.
 
         They carry the noise of the coefficients and are not calibrated.
@@ -294,18 +294,18 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     def _vector(y: Any) -> Any:
         return target_vector(y)
 
-    def fit(self, X: Matrix, y: Any) -> Self:
+    def fit(self, X: FeatureMatrix, y: Any) -> Self:
         """Fit to X, ndarray, CSR or Dask array (n, p), and real y (n,); return self, or raise and release nothing."""
         X, targets, _ = self._targets(X, y)
         self._fit(X, targets)
         self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self
 
-    def _targets(self, X: Matrix, y: Any) -> tuple[Matrix, list, None]:
+    def _targets(self, X: FeatureMatrix, y: Any) -> tuple[FeatureMatrix, list, None]:
         X, y = self._validated(X, y)
         return X, [y], None
 
-    def predict(self, X: Matrix) -> Array:
+    def predict(self, X: FeatureMatrix) -> Array:
         """x.coef + intercept, ndarray (n,)."""
         return self._linear(X)
 

@@ -30,7 +30,7 @@ from explorer.learning.losses import Loss
 from explorer.learning.noise import coordinate_std, draw_noise
 from explorer.learning.objective import PerturbedObjective
 from explorer.learning.privacy import PrivacyStatement
-from explorer.learning.records.blocks import BlockedRecords
+from explorer.learning.records.blocks import AbstractRecords
 from explorer.learning.solvers import Solver
 from explorer.learning.types import RandomState
 from explorer.validation import positive, real
@@ -70,7 +70,7 @@ class _OutputPerturbationLearner(PrivateLearner):
         return plan(l2_reg=l2_reg)
 
     def _release(
-        self, records: BlockedRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
+        self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
     ) -> Release:
         mechanism = plan.mechanism
         objective = PerturbedObjective(

@@ -21,7 +21,7 @@ from explorer.learning.losses import Loss
 from explorer.learning.noise import draw_noise
 from explorer.learning.objective import PerturbedObjective
 from explorer.learning.privacy import PrivacyStatement
-from explorer.learning.records.blocks import BlockedRecords
+from explorer.learning.records.blocks import AbstractRecords
 from explorer.learning.solvers import Solver
 from explorer.learning.types import RandomState
 from explorer.validation import positive, real
@@ -84,7 +84,7 @@ class _PureObjectivePerturbationLearner(PrivateLearner):
         return l2_reg, cost
 
     def _release(
-        self, records: BlockedRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
+        self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
     ) -> Release:
         mechanism = plan.mechanism
         noise = GammaNoise(noise_scale=mechanism.noise_scale, sensitivity=mechanism.lipschitz)

@@ -23,7 +23,7 @@ from scipy.linalg import eigvalsh, get_blas_funcs
 
 from explorer.learning.records.inputs import plain
 from explorer.learning.records.threads import add_parts, ordered_total, own_threads
-from explorer.learning.types import Array, Matrix
+from explorer.learning.types import Array, FeatureMatrix
 from explorer.validation import magnitude, shorten
 
 _BLOCK_BYTES = 2**20  # of X; a block stays in the cache between its two uses, X @ theta and X.T @ slopes
@@ -51,7 +51,7 @@ class Block:
     constant : bool, whether a column of ones follows the features
     """
 
-    X: Matrix
+    X: FeatureMatrix
     y: np.ndarray
     norms: np.ndarray
     scale: np.ndarray | None
@@ -91,7 +91,7 @@ class Block:
         return self if self.X.dtype == np.float64 else replace(self, X=self.X.astype(np.float64))
 
     @cached_property
-    def _columns(self) -> Matrix:
+    def _columns(self) -> FeatureMatrix:
         return self.X.T
 
     @property
@@ -114,8 +114,12 @@ class Block:
         return gram
 
 
-class BlockedRecords:
-    """Records that offer sums over blocks by `total`, wherever they are stored, and what follows from these sums."""
+class AbstractRecords:
+    """What objectives, solvers and learners need of records, wherever these are stored: sums over blocks of rows.
+
+    `Records` has them in memory or in a memory-mapped file, and offers single rows too; `DaskRecords` has them in a
+    Dask array, possibly on other machines. `sources.records_of` takes the one that fits the type of X.
+    """
 
     constant: bool
     _shared: dict[str, Any]
@@ -165,8 +169,8 @@ class BlockedRecords:
         return other
 
 
-class Records(BlockedRecords):
-    """Records in memory or in a memory-mapped file.
+class Records(AbstractRecords):
+    """Records in memory or in a memory-mapped file, of which single rows can be taken.
 
     Parameters
     ----------
@@ -180,14 +184,14 @@ class Records(BlockedRecords):
 
     def __init__(
         self,
-        X: Matrix,
+        X: FeatureMatrix,
         y: Any,
         *,
         data_norm: float | None = None,
         constant: bool = False,
         block_bytes: int = _BLOCK_BYTES,
     ) -> None:
-        self.X: Matrix = canonical(X) if sparse.issparse(X) else plain("X", X)
+        self.X: FeatureMatrix = canonical(X) if sparse.issparse(X) else plain("X", X)
         self.constant = constant
         self._block_bytes, self._shared = block_bytes, {}
         norms = np.concatenate([_norms_rounded_up(_rows(self.X, rows)) for rows in self._slices()])
@@ -266,7 +270,7 @@ class Records(BlockedRecords):
         return Block(_rows(self.X, rows), self.y[rows], self.norms[rows], scale, self.constant)
 
 
-def largest_row_norm(X: Matrix) -> float:
+def largest_row_norm(X: FeatureMatrix) -> float:
     """The largest l2 norm of a row of X, ndarray or CSR."""
     return float(row_norms(X).max(initial=0.0))
 
@@ -276,7 +280,7 @@ def sampled_rows(n_records: int, m: int, *, rng: np.random.Generator) -> np.ndar
     return np.sort(rng.choice(n_records, size=m, replace=False))
 
 
-def canonical(X: Matrix) -> sparse.csr_array:
+def canonical(X: FeatureMatrix) -> sparse.csr_array:
     """A sparse matrix as CSR with one entry for each non-zero number, in the order of the columns.
 
     Duplicate entries of a CSR, CSC or COO matrix are summed: (1e25, 1, -1e25) in one position is a row of norm 0, but
@@ -306,7 +310,7 @@ def canonical(X: Matrix) -> sparse.csr_array:
     return rows
 
 
-def _verified(X: Matrix) -> Matrix:
+def _verified(X: FeatureMatrix) -> FeatureMatrix:
     """X rebuilt from its buffers, with all indices checked: scipy's conversions do not check where they write.
 
     For formats other than CSR, before `canonical` converts them; it checks the resulting rows in the same way.
@@ -328,7 +332,7 @@ def _verified(X: Matrix) -> Matrix:
     return X
 
 
-def row_norms(X: Matrix) -> Array:
+def row_norms(X: FeatureMatrix) -> Array:
     """l2 norm of each row of a dense or canonical CSR matrix, in double precision, ndarray (n,).
 
     Accurate to rounding for all finite rows, however large or small; infinity where the norm itself overflows.
@@ -353,7 +357,7 @@ def row_norms(X: Matrix) -> Array:
     return norms
 
 
-def _squares(X: Matrix) -> Array:
+def _squares(X: FeatureMatrix) -> Array:
     """Sum of the squares in each row, in double precision, ndarray (n,)."""
     if sparse.issparse(X):
         X = X.astype(float)
@@ -361,7 +365,7 @@ def _squares(X: Matrix) -> Array:
     return np.einsum("ij,ij->i", X, X, dtype=float)
 
 
-def _norms_rounded_up(X: Matrix) -> Array:
+def _norms_rounded_up(X: FeatureMatrix) -> Array:
     """Upper bounds on the norms of rows: k squares, their sum and its root have an error of k + 2 half ulps."""
     entries = np.diff(X.indptr) if sparse.issparse(X) else X.shape[1]
     norms = row_norms(X)
@@ -370,7 +374,7 @@ def _norms_rounded_up(X: Matrix) -> Array:
     return np.where(norms > 0, above, 0.0)
 
 
-def _rows(X: Matrix, rows: slice | np.ndarray) -> Matrix:
+def _rows(X: FeatureMatrix, rows: slice | np.ndarray) -> FeatureMatrix:
     """X[rows]; a slice copies nothing, also for CSR."""
     if not (sparse.issparse(X) and isinstance(rows, slice)):
         return X[rows]

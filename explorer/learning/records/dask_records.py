@@ -16,15 +16,15 @@ from dask.delayed import delayed
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from explorer.learning.records.blocks import Block, BlockedRecords, Records, canonical, largest_row_norm, sampled_rows
+from explorer.learning.records.blocks import AbstractRecords, Block, Records, canonical, largest_row_norm, sampled_rows
 from explorer.learning.records.inputs import plain
 from explorer.learning.records.threads import own_threads
-from explorer.learning.types import Array, Matrix
+from explorer.learning.types import Array, FeatureMatrix
 
 _FAN_IN = 8  # of the tree of partial sums
 
 
-class DaskRecords(BlockedRecords):
+class DaskRecords(AbstractRecords):
     """Records in a Dask array, in blocks within its chunks of rows, without access to single records.
 
     With a dask.distributed client X stays in the workers' memory; a local scheduler recomputes its chunks in each pass,
@@ -154,7 +154,7 @@ def _chunks(X: da.Array) -> Any:
     return persist(*chunks) if _distributed() else chunks
 
 
-def _chunk(part: Any) -> Matrix:
+def _chunk(part: Any) -> FeatureMatrix:
     if sparse.issparse(part):
         return canonical(part)
     part = plain("X", part)
@@ -175,18 +175,18 @@ def _as_declared(part: Any, declared: np.dtype, dtype: np.dtype) -> np.ndarray:
 
 
 def _prepared(
-    X: Matrix, y: np.ndarray, data_norm: float | None, constant: bool
+    X: FeatureMatrix, y: np.ndarray, data_norm: float | None, constant: bool
 ) -> tuple[np.ndarray, Array, Array | None]:
     records = Records(X, y, data_norm=data_norm, constant=constant)
     return records.y, records.norms, records.scale
 
 
-def _taken(X: Matrix, rest: tuple[np.ndarray, Array, Array | None], rows: np.ndarray, constant: bool) -> Block:
+def _taken(X: FeatureMatrix, rest: tuple[np.ndarray, Array, Array | None], rows: np.ndarray, constant: bool) -> Block:
     block = Records.of(Block(X, *rest, constant)).take(rows)
     return block if block.scale is not None else replace(block, scale=np.ones(len(rows)))
 
 
-def _total(X: Matrix, rest: tuple[np.ndarray, Array, Array | None], task: tuple) -> tuple:
+def _total(X: FeatureMatrix, rest: tuple[np.ndarray, Array, Array | None], task: tuple) -> tuple:
     function, arguments, least_rows, constant = task
     return Records.of(Block(X, *rest, constant)).total(function, *arguments, least_rows=least_rows)
 

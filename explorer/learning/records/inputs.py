@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
-from explorer.learning.types import Array, Matrix
+from explorer.learning.types import Array, FeatureMatrix
 from explorer.validation import shorten
 
 _KINDS = {  # of labels: their types and how they are stored; the first match counts
@@ -98,7 +98,7 @@ def target_vector(y: Any) -> Array:
     return doubles
 
 
-def refuse_text(X: Matrix) -> None:
+def refuse_text(X: FeatureMatrix) -> None:
     """Raise ValueError if X, dense, holds text, complex numbers or masked entries."""
     for part in _parts(X):
         array = plain("X", part)
@@ -110,7 +110,7 @@ def refuse_text(X: Matrix) -> None:
                 raise ValueError(f"X must hold real numbers: Complex data not supported, got {shorten(value)}")
 
 
-def _parts(X: Matrix) -> Iterable:
+def _parts(X: FeatureMatrix) -> Iterable:
     """The parts of X that have one type each: rows of a list, the non-numeric columns of a DataFrame, or X itself."""
     if isinstance(X, Sequence):
         return X

@@ -222,7 +222,7 @@ class CompareView(PageView):
             choice(state, "band"),
             step_slider(state, "epsilon"),
             pmui.Divider(sizing_mode="stretch_width"),
-            pmui.Typography("Run some of it now", variant="subtitle1"),
+            pmui.Typography("Run trials live", variant="subtitle1"),
             choices(state, "live_methods"),
             switch(state, "all_epsilons"),
             labelled_field(state, "trials"),

@@ -39,8 +39,8 @@ class GLMState(PageState):
         1.0,
         bounds=(0.01, 100),
         label="y  the record’s label",
-        doc="The record’s loss bends at θ = y/x; elsewhere it is linear and only shifts the noise. Neither end is "
-        "always more private, and no bound depends on y.",
+        doc="The record’s loss is curved near θ = y/x; far from it, it is nearly linear and only shifts the noise. "
+        "Neither end is always more private, and no bound depends on y.",
     )
     alpha = param.Number(
         10.0,

@@ -70,7 +70,7 @@ class HalfNormalView(PageView):
         self.gap_source = ColumnDataSource({name: [] for name in ("l2_reg", GAP, SHIFT)}, name="half_normal_gap")
         plot = curve_figure(
             name="half_normal_gap",
-            title="The start-up gap over λ (lower is more private; dotted: your λ, your ε)",
+            title="Start-up gap (lower is more private; dotted: your λ, ε)",
             x_label="λ",
             y_label="gap, nats",
             x_axis_type="log",

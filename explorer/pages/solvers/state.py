@@ -1,4 +1,4 @@
-"""The Solvers page's parameters: an objective on made-up records, the solvers that run on it, and the last answers."""
+"""The Solvers page's parameters: an objective on synthetic records, the solvers that minimise it, and the results."""
 
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ from explorer.pages.state import Answer, PageState, call, imports
 
 
 class SolversState(PageState):
-    """An objective on made-up records, who runs on it, and what the last runs gave."""
+    """An objective on synthetic records, the solvers that minimise it, and the results of the last runs."""
 
     presets: ClassVar = {
         "λ ≥ β: linear in n": {
@@ -35,7 +35,7 @@ class SolversState(PageState):
             "max_passes": 1000,
             "growing_l2_reg": False,
         },
-        "Weak λ: conditioning bites": {
+        "Weak λ: badly conditioned": {
             "n_records": 1024,
             "dimension": 20,
             "elongation": 30.0,
@@ -97,7 +97,6 @@ class SolversState(PageState):
         doc="A solver that has used m passes without reaching τ stops. No effect on privacy.",
     )
     seed = parameters.seed(
-        label="Seed of everything random",
         doc="Of the records, of the linear term and of the solvers’ samples. A real release keeps its seed secret.",
     )
     growing_l2_reg = param.Boolean(

@@ -34,8 +34,10 @@ how the noise of two steps is correlated: red positive, blue negative, white not
 the same synthetic records, and its noise, in units of the largest gradient of one record, for steps that together make
 one pass over all records. (Everyone can see the seed here, so these fits are not private.)
 
-$$\text{noise of step } t: \qquad \text{DP-SGD: } Z_t \text{, fresh} \qquad
-\text{DP-FTRL: } N_t - N_{t-1} \text{, from the tree} \qquad \text{Algorithm 1: } b \text{, the same for every } t$$
+$$\text{noise of step } t \text{ in DP-SGD: } Z_t \text{, fresh;} \qquad
+\text{in DP-FTRL: } N_t - N_{t-1} \text{, from the tree;}$$
+
+$$\text{in Algorithm 1: } b \text{, the same for every } t$$
 """
 
 LEVELS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0]  # of the mean loss above its minimum, nats
