@@ -114,7 +114,11 @@ def pack(function: Callable[..., Any], arguments: dict[str, Any]) -> bytes:
 
 
 def pickled_error(error: BaseException) -> bytes:
-    """An exception as bytes that can be unpickled."""
+    """An exception as bytes that can be unpickled, without the exceptions that it came from.
+
+    Where Dask is loaded, these would be pickled too, and its own cannot be unpickled.
+    """
+    error.__cause__ = error.__context__ = None
     try:
         pickled = pickle.dumps(error)
         pickle.loads(pickled)  # an exception whose __init__ takes other arguments can be pickled but not unpickled

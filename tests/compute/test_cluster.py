@@ -1,6 +1,7 @@
 """The engine of a Dask cluster, with a scheduler and workers in processes of their own, of which some are killed."""
 
 import os
+import pickle
 import signal
 import threading
 import time
@@ -24,6 +25,7 @@ from work import (
 
 from explorer.compute import JobCancelled, JobTimedOut, PoolFull, PoolLost, WorkerDied, choose
 from explorer.compute.interface import scheduler_address
+from explorer.compute.job import pickled_error
 
 LocalCluster = pytest.importorskip("distributed").LocalCluster
 ClusterEngine = pytest.importorskip("explorer.compute.cluster").ClusterEngine
@@ -198,6 +200,25 @@ def test_a_scheduler_that_goes_away_is_an_error_and_its_successor_is_used():
     with start_cluster(workers=1, scheduler_port=int(address.rpartition(":")[2])):
         until(engine.ready)
         assert engine.submit(square, x=5).result(PATIENCE) == 25
+
+
+class DefinedAfterDaskWasLoaded(Exception):
+    """An exception that pickle can write and not read, as some of Dask's own are."""
+
+    def __init__(self, first, second):
+        super().__init__(first)
+
+
+def test_an_error_can_be_read_whatever_it_was_raised_from():
+    """Dask has exceptions pickled together with what they came from."""
+    try:
+        try:
+            raise DefinedAfterDaskWasLoaded("one", "two")
+        except DefinedAfterDaskWasLoaded:
+            raise PoolLost("try again") from None
+    except PoolLost as error:
+        sent = pickle.loads(pickled_error(error))
+    assert isinstance(sent, PoolLost) and str(sent) == "try again"
 
 
 def test_the_address_of_a_scheduler_is_checked_and_chooses_the_engine(monkeypatch):
