@@ -10,6 +10,15 @@ from explorer.interface.compatibility import at_once
 STEPS = 200  # positions of a slider between its ends
 ZERO_STEPS = 10  # positions between the smallest positive value and zero
 SHORT = 8  # characters that fit into a field of the usual width
+# The theme of a button in a row: its tooltip opens below it, not over the next button, which could not be clicked then.
+TOOLTIP_BELOW = {
+    "components": {
+        "MuiTooltip": {
+            "defaultProps": {"slotProps": {"popper": {"placement": "bottom"}}},
+            "styleOverrides": {"tooltip": {"width": "max-content"}},
+        }
+    }
+}
 
 
 @at_once("value")

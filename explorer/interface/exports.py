@@ -7,6 +7,7 @@ import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource
 
 from explorer.interface.compatibility import DRAWN_AS_SVG
+from explorer.interface.controls import TOOLTIP_BELOW
 from explorer.interface.document import in_session
 
 _COPY = """
@@ -123,4 +124,5 @@ def picture_buttons(*plots):
 
 def _button(label, description):
     """A small button; screen readers announce its tooltip as its name, so the tooltip starts with the label."""
-    return pmui.Button(label=label, description=f"{label}: {description}", variant="text", size="small")
+    tooltip = f"{label}: {description}"
+    return pmui.Button(label=label, description=tooltip, variant="text", size="small", theme_config=TOOLTIP_BELOW)

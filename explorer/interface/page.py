@@ -6,6 +6,7 @@ import panel as pn
 import panel_material_ui as pmui
 import param
 
+from explorer.interface.controls import TOOLTIP_BELOW
 from explorer.interface.exports import export_buttons
 from explorer.interface.plotting import keep_sizes, set_projector
 from explorer.interface.readouts import Readouts
@@ -67,6 +68,7 @@ class PageView(pn.viewable.Viewer):
                     size="small",
                     description=f"{name}: "
                     + ", ".join(f"{_called(self.state, k)} = {_shown(v)}" for k, v in values.items()),
+                    theme_config=TOOLTIP_BELOW,
                     on_click=lambda _, name=name: self.state.apply_preset(name),
                 )
                 for name, values in self.state.presets.items()

@@ -135,6 +135,14 @@ def test_numbers_and_pictures_to_take_along(explorer):
         assert download.value.path().read_bytes().startswith(start)
 
 
+def test_a_tooltip_does_not_cover_the_next_button(explorer):
+    explorer.open("Bounds")
+    for label, following in (("Figure 1, left", "Figure 1, right"), ("PNG", "SVG")):
+        explorer.page.get_by_text(label, exact=True).hover()
+        explorer.page.get_by_role("tooltip").wait_for()
+        explorer.page.get_by_text(following, exact=True).click(trial=True)
+
+
 def test_projector_and_dark_mode_draw_large(explorer):
     explorer.open("Bounds")
 

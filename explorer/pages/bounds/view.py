@@ -7,7 +7,7 @@ import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
 from explorer.interface.background import LatestOnly, NextTick
-from explorer.interface.controls import alert, log_slider, switch
+from explorer.interface.controls import TOOLTIP_BELOW, alert, log_slider, switch
 from explorer.interface.page import PageView, hidden
 from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
@@ -128,6 +128,7 @@ class BoundsView(PageView):
             variant="outlined",
             size="small",
             description="Fit the axis: end the ε axis where every curve has crossed your δ; no effect on privacy.",
+            theme_config=TOOLTIP_BELOW,
             on_click=lambda _: state.fit_axis(),
         )
         controls = pmui.Column(

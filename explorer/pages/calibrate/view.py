@@ -8,7 +8,7 @@ from bokeh.events import Tap
 from bokeh.models import BoxAnnotation, ColumnDataSource, CustomJSTickFormatter, FixedTicker, Label, Range1d
 
 from explorer.interface.background import IncrementalResults
-from explorer.interface.controls import alert, choice, log_slider, switch
+from explorer.interface.controls import TOOLTIP_BELOW, alert, choice, log_slider, switch
 from explorer.interface.document import on_document
 from explorer.interface.legend import name_only
 from explorer.interface.page import PageView
@@ -71,12 +71,14 @@ class CalibrateView(PageView):
             label="Fit with these",
             variant="contained",
             description="Fit with these: open the Fit page with this budget, bound, σ and λ.",
+            theme_config=TOOLTIP_BELOW,
             on_click=lambda _: self.fit(self.state.fit_parameters()),
         )
         self.least_button = pmui.Button(
             label="To the least risk",
             variant="outlined",
             description="To the least risk: move f to the star of the chosen bound.",
+            theme_config=TOOLTIP_BELOW,
             on_click=lambda _: self.state.go_to_least(),
         )
         self.state.param.watch(self._draw, self.state.shared())

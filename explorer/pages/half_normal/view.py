@@ -4,7 +4,7 @@ import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
-from explorer.interface.controls import alert, log_slider, switch
+from explorer.interface.controls import TOOLTIP_BELOW, alert, log_slider, switch
 from explorer.interface.page import PageView, in_symbols
 from explorer.interface.plotting import add_curve, add_mark, add_tail, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
@@ -121,6 +121,7 @@ class HalfNormalView(PageView):
             variant="outlined",
             size="small",
             description="Fit the axis: end the ω axis where all densities and your ε are seen; no effect on privacy.",
+            theme_config=TOOLTIP_BELOW,
             on_click=lambda _: state.fit_axis(),
         )
         controls = pmui.Column(
