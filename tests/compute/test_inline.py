@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import sklearn
 from work import Unreadable, fail, fail_unreadably, square
 
 from explorer.compute import PoolFull
@@ -14,13 +15,20 @@ from explorer.compute.inline import InlineEngine
 
 PACKAGE = Path(__file__).parents[2] / "explorer"
 
+# Scikit-learn 1.9 loads multiprocessing.connection, which before Python 3.13 cannot be loaded without _multiprocessing.
+LIBRARIES_DO_WITHOUT = sys.version_info >= (3, 13) or not (Path(sklearn.__file__).parent / "callback").is_dir()
+
 # What Pyodide lacks; and none of the package's own modules may ask for processes, even where they could be had.
-WITHOUT_PROCESSES = """
+WITHOUT_PROCESSES = (
+    f"""
+absent = {("_multiprocessing", "_posixshmem") if LIBRARIES_DO_WITHOUT else ()}
+"""
+    + """
 import builtins, importlib, sys, threading
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name in ("_multiprocessing", "_posixshmem"):
+        if name in absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 def refuse(self):
@@ -36,6 +44,7 @@ sys.meta_path.insert(0, Absent())
 threading.Thread.start = refuse
 imported, builtins.__import__ = builtins.__import__, guarded
 """
+)
 
 
 def run_without_processes(code):
