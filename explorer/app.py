@@ -30,6 +30,7 @@ _TABS = {  # large type needs a second row, where Material's moving indicator is
     "& .MuiTab-root": {"borderBottom": "2px solid transparent"},
     "& .Mui-selected": {"borderBottomColor": "currentColor"},
 }
+_TITLE = {"& .header .title": {"@media (max-width: 599px)": {"fontSize": "1.1rem"}}}  # two lines on a phone, not three
 
 
 def slug(name):
@@ -82,6 +83,7 @@ class Session:
             header=[pn.layout.HSpacer(), self.projector],
             main=[pmui.Column(self.tabs, address.pane, sizing_mode="stretch_width")],
             busy_indicator=None,  # a page has its own progress
+            sx=_TITLE,
         )
         never_busy(self._page, self.projector.param.disabled)
 

@@ -24,7 +24,7 @@ LAYERS = [
     "hosting",
     "__main__",
 ]
-ROOMS = {"computation": 0, "parameters": 0, "state": 1, "plots": 2, "upload": 2, "view": 3}  # of a page, lowest first
+FILES = {"computation": 0, "parameters": 0, "state": 1, "plots": 2, "upload": 2, "view": 3}  # of a page, lowest first
 NOT_FROM_BELOW_THE_VIEWS = {"compute", "interface"}
 DRAWING = {"panel", "panel_material_ui", "holoviews", "bokeh"}
 MAY_DRAW = {"interface", "app", "hosting", "__main__"}
@@ -54,11 +54,11 @@ def target(name):
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_arrow_points_up(path):
-    layer, *_, room = parts_of(path) if len(parts_of(path)) > 1 else (*parts_of(path), "")
+    layer, *_, file = parts_of(path) if len(parts_of(path)) > 1 else (*parts_of(path), "")
     if layer == "__init__":
         assert not [name for name in imports(path) if name.startswith("explorer")]
         return
-    below_views = layer == "pages" and room in ("computation", "state", "parameters", "__init__")
+    below_views = layer == "pages" and file in ("computation", "state", "parameters", "__init__")
     for name in imports(path):
         root = name.split(".")[0]
         if root in DRAWING:
@@ -70,9 +70,9 @@ def test_no_arrow_points_up(path):
         assert LAYERS.index(to[0]) <= LAYERS.index(layer), f"{path} imports {name}"
         if below_views:
             assert to[0] not in NOT_FROM_BELOW_THE_VIEWS, f"{path} imports {name}"
-        if layer == to[0] == "pages" and to[-1] in ROOMS:
-            assert ROOMS[to[-1]] <= ROOMS[room], f"{path} imports {name}"
-            assert room != "computation" or to[-1] != "state", f"{path} imports {name}"
+        if layer == to[0] == "pages" and to[-1] in FILES:
+            assert FILES[to[-1]] <= FILES[file], f"{path} imports {name}"
+            assert file != "computation" or to[-1] != "state", f"{path} imports {name}"
 
 
 @pytest.mark.parametrize("layer", ["accounting", "learning", "study", "compute", "interface"])
@@ -84,8 +84,8 @@ def test_what_is_below_the_pages_does_not_name_them(layer):
 
 def modules_without_panel():
     below = ["accounting", "learning", "datasets", "uploads", "study", "compute", "pages"]
-    rooms = [p for room in ("computation", "state") for p in sorted((PACKAGE / "pages").rglob(f"{room}.py"))]
-    return below + [".".join(parts_of(p)) for p in rooms]
+    files = [p for file in ("computation", "state") for p in sorted((PACKAGE / "pages").rglob(f"{file}.py"))]
+    return below + [".".join(parts_of(p)) for p in files]
 
 
 def test_no_layer_below_the_views_loads_panel():

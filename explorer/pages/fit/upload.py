@@ -1,4 +1,4 @@
-"""The upload of a CSV file: read into memory, checked, put into the state, and kept nowhere else."""
+"""The upload of a CSV file: read into memory, checked and put into the state; no file is written."""
 
 from html import escape
 
