@@ -199,7 +199,7 @@ def best_private_parameters(
 
     Returns
     -------
-    RiskOptimum; bound(mechanism(noise_std=..., l2_reg=...)) grants (epsilon, delta), and the risk is within a
+    RiskOptimum; bound(mechanism(noise_std=..., l2_reg=...)) guarantees (epsilon, delta), and the risk is within a
     relative 1e-4 of the least
 
     Raises
@@ -276,7 +276,7 @@ def best_on_frontier(
 
     Returns
     -------
-    RiskOptimum; bound(mechanism(noise_std=..., l2_reg=...)) grants (epsilon, delta)
+    RiskOptimum; bound(mechanism(noise_std=..., l2_reg=...)) guarantees (epsilon, delta)
     """
     problem = {"n_records": n_records, "dimension": dimension, "optimum_norm": optimum_norm}
 

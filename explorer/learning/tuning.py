@@ -132,7 +132,7 @@ class HonestSelection(_Selection):
 
     K is drawn first, from a distribution that does not depend on the data. Each of K runs draws a candidate uniformly
     from the grid, fits it and scores it; the run with the best score is released, and nothing of the others. Each run
-    is calibrated so that the selection as a whole grants (epsilon, delta).
+    is calibrated so that the selection as a whole guarantees (epsilon, delta).
 
     A score computed on the protected records is a release as well. It is then the number of training records that are
     classified correctly, plus noise, and is included in the privacy of every run. Scores on public validation records
@@ -264,7 +264,7 @@ class HonestSelection(_Selection):
     def _planned(
         self, X: FeatureMatrix, y: Any, score: Gaussian | None, runs: Any
     ) -> tuple[list[dict[str, Any]], list[Any], Any]:
-        """Candidates, learners calibrated so that the selection grants (epsilon, delta), and their common plan."""
+        """Candidates, learners calibrated so that the selection guarantees (epsilon, delta), and their common plan."""
         if not hasattr(self.estimator, "plan"):
             raise TypeError(f"estimator must be a private learner of this package: got estimator={self.estimator!r}")
         account = resolve_accountant(self.accountant, _ACCOUNTANTS)

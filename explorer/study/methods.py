@@ -5,7 +5,7 @@ parameters are fixed here, the same for all datasets and chosen without the test
 as in the paper, it is chosen by accuracy on the *test* records, which favours both DP-SGD variants.
 
 - Algorithm 1: tau = 0.01, sigma_out = 0.15, sigma = f sigma_G with f = 1.3 and the smallest lambda that the accounting
-  grants. Two variants use another lambda and the smallest sigma that tight accounting grants: "amp_tight_noise" the
+  allows. Two variants use another lambda and the smallest sigma that tight accounting allows: "amp_tight_noise" the
   lambda of "amp_rdp", "amp_tight_risk" that of the excess-risk bound, where |theta*| = 10 is assumed for all datasets
   and the number of records is public.
 - DP-SGD: Adam, 60 epochs of Poisson samples of 256 records on average, ten learning rates, equally spaced in their
@@ -148,7 +148,7 @@ def _papers_l2_reg(epsilon, delta):
 
 
 def _l2_reg_by_risk(*, data, epsilon, delta):
-    """lambda with the least bound on the excess risk, where sigma is the least that the refined bound grants."""
+    """lambda with the least bound on the excess risk, where sigma is the least that the refined bound allows."""
     n_records, n_features = data.X_train.shape
     return _best_l2_reg(n_records, n_features + 1, epsilon, delta)
 

@@ -1,9 +1,9 @@
-"""A class on one machine: what fifty hands on sliders wait for while fits run, and what visitors leave in memory.
+"""A class on one machine: the latency of fifty sliders moved at once while fits run, and the memory after 200 pages.
 
 python -m tests.benchmarks.load_test [--seconds 60] [--sessions 50] [--fits 4] [--visitors 200] [--direct]
 
 On this machine alone: the host as `make host` starts it, nginx in front of it where there is one (two servers; with
---direct or without nginx one, which is visited itself), and visitors that speak the pages' protocol. Each moves σ on
+--direct or without nginx one, which is visited itself), and clients that speak the pages' protocol. Each moves σ on
 the Bounds page twice a second, at its own moments and over its own path; the time is from its event to the curves. A
 browser's own drawing is not in it; tests.benchmarks.latency measures that.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from tests.hosting.conftest import Host, Proxy
 from tests.hosting.connection import Document
 
-PERIOD = 0.5  # seconds between two moves of a hand
+PERIOD = 0.5  # seconds between two moves of a slider
 AT_ONCE = 8  # visitors who open a page at the same moment
 POSITIONS = 200  # of a slider
 STEPS = (-3, -2, -1, 1, 2, 3)
@@ -103,13 +103,13 @@ async def train(document, seconds):
 
 
 async def crowd(address, *, sessions, fits, seconds):
-    """Print the latencies of many hands while fits run."""
-    hands = await visits(address, ["?page=bounds"] * sessions)
+    """Print the latencies of many sliders while fits run."""
+    movers = await visits(address, ["?page=bounds"] * sessions)
     learners = await visits(address, ["?page=fit&draws=200"] * fits)
-    moving = [move(hand, seconds, random.Random(seed)) for seed, hand in enumerate(hands)]
+    moving = [move(mover, seconds, random.Random(seed)) for seed, mover in enumerate(movers)]
     working = [train(learner, seconds) for learner in learners]
     times, ended = await asyncio.gather(asyncio.gather(*moving), asyncio.gather(*working))
-    for document in (*hands, *learners):
+    for document in (*movers, *learners):
         document.close()
     times = 1000 * np.concatenate(times)
     median, high = np.percentile(times, [50, 95])
@@ -137,7 +137,7 @@ def memory(host, servers):
 
 
 def main():
-    """Print what hands wait for, and what visitors leave."""
+    """Print the memory that closed pages leave, and the latencies."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("sessions", 50), ("fits", 4), ("seconds", 60), ("visitors", 200)):
         parser.add_argument(f"--{name}", type=int, default=default)

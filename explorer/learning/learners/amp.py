@@ -118,7 +118,7 @@ class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
     per-record gradients clipped to C, until |gradient| <= gradient_tol is verified, then releases
     theta + N(0, output_noise_std^2 I). By the paper's rule sigma = f sigma_G, with sigma_G the analytic Gaussian noise
     for (epsilon, delta), and lambda is the smallest value for which the accountant's bound of the whole algorithm
-    grants (epsilon, delta). With m > 2 classes this is done once for each class against the rest, and
+    guarantees (epsilon, delta). With m > 2 classes this is done once for each class against the rest, and
     (epsilon, delta) holds for the m-fold composition.
 
     Parameters
@@ -137,7 +137,7 @@ class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
     data_norm : float > 0, B; longer rows are scaled down to it. "max" takes the largest row norm of the data, which is
         not private and raises a PrivacyWarning
     f : float > 1, noise relative to sigma_G
-    l2_reg : float > 0, lambda, or None for the rule above; when given, sigma is the smallest that grants
+    l2_reg : float > 0, lambda, or None for the rule above; when given, sigma is the smallest that guarantees
         (epsilon, delta) and f is not used
     solver : "auto", or a name or function of `explorer.learning.solvers`; where it does not converge, one that always
         does takes over
@@ -160,7 +160,7 @@ class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
     Raises
     ------
     NoReleaseError if gradient_tol is below what floating point can verify: nothing is released, no attribute is set.
-    ValueError for parameters out of range, and InfeasibleTarget (one of them) if no lambda or sigma grants the target.
+    ValueError for parameters out of range, and InfeasibleTarget (one of them) if no lambda or sigma meets the target.
 
     Notes
     -----

@@ -92,15 +92,15 @@ class NoisyDescent(PrivateLearner):
         if self.noise_multiplier is None:
             epsilon = positive("epsilon", self.epsilon)
             found = calibrate(bound, family, parameter="noise_multiplier", epsilon=epsilon, delta=self.delta)
-            mechanism, granted, delta = found.mechanism, found.bound, found.delta
+            mechanism, guarantee, delta = found.mechanism, found.bound, found.delta
         else:
             mechanism = family(noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
-            granted, delta = bound(mechanism), self.delta
-            epsilon = float(granted.epsilon(delta))
+            guarantee, delta = bound(mechanism), self.delta
+            epsilon = float(guarantee.epsilon(delta))
         return PrivacyStatement(
             epsilon=epsilon,
             delta=delta,
-            bound=type(granted).__name__,
+            bound=type(guarantee).__name__,
             mechanism=mechanism,
             uses=problem.uses,
             assumptions=(NEIGHBOURS, *self._assumptions, *RANDOMNESS),

@@ -173,8 +173,8 @@ class DPSGDClassifier(PrivateLinearClassifier, _PoissonSampledDescent):
         where that is infinite
     data_norm : float > 0, B; longer rows are scaled down to it. "max" takes the largest row norm of the data, which is
         not private and raises a PrivacyWarning
-    noise_multiplier : float > 0, noise relative to C, or None for the smallest that grants (epsilon, delta); when it is
-        given, epsilon must be None and `privacy_` states the resulting one
+    noise_multiplier : float > 0, noise relative to C, or None for the smallest that guarantees (epsilon, delta); when
+        it is given, epsilon must be None and `privacy_` states the resulting one
     batch_size : float > 0, expected number of records in a sample; n and more for all of them
     epochs : int >= 1
     learning_rate : float > 0
