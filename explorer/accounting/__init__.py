@@ -30,6 +30,7 @@ from explorer.accounting.mechanisms import (
     PureOutputPerturbation,
     TreeAggregation,
 )
+from explorer.accounting.pld.adaptive_composition import AdaptiveCompositionBound
 from explorer.accounting.pld.composition import (
     CompositionBound,
     DirectedPLDs,
@@ -66,6 +67,7 @@ bounds = (
 
 __all__ = [
     "AMPBound",
+    "AdaptiveCompositionBound",
     "ApproximateMinimaPerturbation",
     "AttainedLowerBound",
     "BestOfRuns",

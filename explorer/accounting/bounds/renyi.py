@@ -5,6 +5,7 @@ infinity at alpha = infinity. They raise ValueError for alpha < 1.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property, singledispatch
 
 import numpy as np
@@ -252,6 +253,18 @@ def _(mechanism: ApproximateMinimaPerturbation) -> Divergence:
     # Adaptive composition with the output step, whose divergence is 2 tau^2 alpha / (sigma_out lambda)^2.
     objective, output_step = rdp_of(mechanism.objective), rdp_of(mechanism.output_step)
     return lambda alpha: objective(alpha) + output_step(alpha)
+
+
+@dataclass(frozen=True)
+class RenyiCurve:
+    """A mechanism of which only this bound on its Renyi divergence is known: callable, elementwise in alpha >= 1."""
+
+    rdp: Divergence
+
+
+@rdp_of.register
+def _(mechanism: RenyiCurve) -> Divergence:
+    return mechanism.rdp
 
 
 class RenyiBound(ProfileBound):

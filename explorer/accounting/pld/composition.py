@@ -22,8 +22,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from explorer.accounting.bounds.exact import ExactBound
 from explorer.accounting.bounds.gaussian import half_normal_log_delta, log_delta
 from explorer.accounting.bounds.refined import dual_log_delta, monotone_log_delta
+from explorer.accounting.bounds.renyi import RenyiBound, RenyiCurve
 from explorer.accounting.logspace import log1mexp
 from explorer.accounting.mechanisms import (
     ApproximateMinimaPerturbation,
@@ -58,6 +60,12 @@ class DirectedPLDs(NamedTuple):
             both = self.add.self_compose(k)
             return DirectedPLDs(both, both)
         return DirectedPLDs(self.add.self_compose(k), self.remove.self_compose(k))
+
+
+class ProfilePLDs(DirectedPLDs):
+    """The DirectedPLDs of a single use by the profiles of `bound`."""
+
+    bound: PrivacyBound
 
 
 def normal_pld(*, sensitivity_ratio: float, shift: float = 0.0) -> PrivacyLossDistribution:
@@ -222,9 +230,12 @@ def profile_plds(mechanism: object, *, bound: Callable[[ObjectivePerturbation], 
     checked = instance("mechanism", mechanism, (ObjectivePerturbation, ApproximateMinimaPerturbation))
     if isinstance(checked, ApproximateMinimaPerturbation):
         return profile_plds(checked.objective, bound=bound).compose(refined_plds(checked.output_step))
-    add, remove = directed_profiles(bound(checked))
+    proof = bound(checked)
+    add, remove = directed_profiles(proof)
     pld = PrivacyLossDistribution.from_profile(add)
-    return DirectedPLDs(pld, pld if remove is add else PrivacyLossDistribution.from_profile(remove))
+    plds = ProfilePLDs(pld, pld if remove is add else PrivacyLossDistribution.from_profile(remove))
+    plds.bound = proof
+    return plds
 
 
 def directed_profiles(bound: PrivacyBound) -> tuple[LogProfile, LogProfile]:
@@ -243,8 +254,23 @@ def directed_profiles(bound: PrivacyBound) -> tuple[LogProfile, LogProfile]:
     return both, both
 
 
+def directed_renyi_bounds(mechanism: object, plds: DirectedPLDs, *, uses: int) -> tuple[RenyiBound, RenyiBound] | None:
+    """Bounds on add and remove by Renyi divergences, of which k uses have exactly k times as much, if `plds` has them.
+
+    Only the exact analysis of objective perturbation does: no PLD is exact for several uses of it, nor is the
+    conversion of its exact divergence to (epsilon, delta), so that either may be the smaller bound.
+    """
+    bound = plds.bound if isinstance(plds, ProfilePLDs) else None
+    if not isinstance(bound, ExactBound) or bound.mechanism is not mechanism:
+        return None
+    return RenyiBound(RenyiCurve(bound.rdp_add), uses=uses), RenyiBound(RenyiCurve(bound.rdp_remove), uses=uses)
+
+
 class CompositionBound(ProfileBound):
     """A bound on `uses` runs of a mechanism by its privacy loss distributions: the larger one of add and remove.
+
+    With `profile_plds` of `ExactBound`, each direction has the smaller one of two bounds: by its PLD, and by its exact
+    Renyi divergence.
 
     Parameters
     ----------
@@ -286,7 +312,9 @@ class CompositionBound(ProfileBound):
     ) -> None:
         self.mechanism = mechanism
         self.uses = natural("uses", uses)
-        directed = plds(mechanism).self_compose(self.uses)
+        single = plds(mechanism)
+        self._renyi = directed_renyi_bounds(mechanism, single, uses=self.uses) if self.uses > 1 else None
+        directed = single.self_compose(self.uses)
         self.add = directed.add.on_grid(accuracy=accuracy, step=step)
         self.remove = (
             self.add if directed.remove is directed.add else directed.remove.on_grid(accuracy=accuracy, step=step)
@@ -310,6 +338,8 @@ class CompositionBound(ProfileBound):
 
     def epsilon(self, delta: ArrayLike) -> FloatArray:
         """Upper end of the smallest epsilon >= 0 (nats) with delta(epsilon) <= delta, of delta's shape."""
+        if self._renyi is not None:
+            return self.epsilon_interval(delta).high
         return np.maximum(self.add.epsilon(delta), self.remove.epsilon(delta))
 
     def _larger(self, name: str, argument: ArrayLike) -> Interval:
@@ -317,4 +347,10 @@ class CompositionBound(ProfileBound):
         if self.remove is self.add:
             return add
         remove: Interval = getattr(self.remove, name)(argument)
+        if self._renyi is not None:
+            converted = (getattr(each, name.removesuffix("_interval"))(argument) for each in self._renyi)
+            add, remove = (
+                Interval(np.minimum(pld.low, other), np.minimum(pld.high, other))
+                for pld, other in zip((add, remove), converted, strict=True)
+            )
         return Interval(np.maximum(add.low, remove.low), np.maximum(add.high, remove.high))

@@ -145,7 +145,7 @@ def convolve(plds: Sequence[GridPLD], counts: Sequence[int], *, tilt: float) -> 
         folded = [np.bincount(m.index % length, w, minlength=length) for m, w in zip(plds, tilted, strict=True)]
         mass, error_norm = _power_product(folded, counts, length, roundings)
         mass, error = np.roll(mass, -(first % length)), error_norm * _weight_norm(length, step, tilt)
-    profile, slope = _suffix_sums(mass, step, tilt)
+    profile, slope = suffix_sums(mass, step, tilt)
     return TiltedProfile(
         step=step,
         first=first,
@@ -191,7 +191,7 @@ def _power(z: NDArray, count: int) -> NDArray:
     return z if result is None else result * z
 
 
-def _suffix_sums(mass: FloatArray, step: float, tilt: float) -> tuple[FloatArray, FloatArray]:
+def suffix_sums(mass: FloatArray, step: float, tilt: float) -> tuple[FloatArray, FloatArray]:
     """Sums over y > x of m(y) (1 - e^(x-y)) e^(tilt (x-y)), and over y >= x of m(y) e^((1 + tilt)(x-y)), at each x.
 
     Both by recursion from the right, as sums of positive terms.

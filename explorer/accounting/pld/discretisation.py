@@ -87,11 +87,11 @@ def minorant(log_delta: LogProfile, knots: NDArray, *, step: float, relative_err
     origin = base[0] - slope[0] * (1 + to_first[0]) - 4 * error[0] / (to_second - to_first)[0]
     values = np.minimum(np.append(at_left, np.inf), np.insert(at_right, 0, np.inf))
     floor, _ = _values(log_delta, np.array([np.inf]), relative_error)
-    _end_at(values, at_right, float(floor[0]) * (1 - relative_error))
+    end_at(values, at_right, float(floor[0]) * (1 - relative_error))
     return GridPLD(step, knots, *convex_masses(values, knots, origin=origin, step=step, rounding=-4 * EPS))
 
 
-def _end_at(values: FloatArray, at_right: FloatArray, floor: float) -> None:
+def end_at(values: FloatArray, at_right: FloatArray, floor: float) -> None:
     """Let the minorant end in the constant `floor`, which is below the profile everywhere; in place."""
     (low,) = np.nonzero(values <= floor)
     end = low[0] if low.size else values.size - 1
