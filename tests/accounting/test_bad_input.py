@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from explorer.accounting import (
+    AdaptiveCompositionBound,
     AMPBound,
     ApproximateMinimaPerturbation,
     CompositionBound,
@@ -42,6 +43,7 @@ EVERY_BOUND = {
         bound=RefinedBound,
     ),
     "composed": lambda: CompositionBound(ObjectivePerturbation(**MECHANISM), uses=10),
+    "adaptive": lambda: AdaptiveCompositionBound(ObjectivePerturbation(**MECHANISM), uses=2, width=0.05),
     "DP-SGD, Renyi": lambda: RenyiBound(SGD),
     "DP-SGD, distribution": lambda: CompositionBound(SGD),
     "tuned, Renyi": lambda: SelectionRenyiBound(SGD, runs=RUNS),

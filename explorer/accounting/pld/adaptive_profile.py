@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from explorer.accounting.pld.convolution import suffix_sums
 from explorer.accounting.pld.discretisation import EPS, convex_masses, end_at, majorant, minorant
 from explorer.accounting.pld.ramp_certificate import Detours, gain_on_slabs
-from explorer.accounting.pld.ramps import Ramps
+from explorer.accounting.pld.ramps import RampProfiles, Ramps
 from explorer.accounting.types import FloatArray, LogProfile
 
 BEYOND = 9.0  # noise further out is neglected, see _NEGLECTED
@@ -140,10 +140,10 @@ class AdaptiveProfile:
         return Mixture(*convex_masses(values, self._knots, origin=origin, step=self._step, rounding=-4 * EPS))
 
     @cached_property
-    def _middles(self):
+    def _middles(self) -> RampProfiles:
         reach = _reach(self._ramps, self._step)
         centres = _centres(self._ramps, self._resolution.slab)
-        return self._ramps.profiles(centres, (np.arange(-reach, reach) + 0.5) * self._step)
+        return self._ramps.profiles(centres, np.asarray((np.arange(-reach, reach) + 0.5) * self._step, float))
 
 
 class _Slabs:
@@ -164,12 +164,12 @@ class _Slabs:
         )
         self._edges = np.interp(np.arange(_DIVISIONS * (edges.size - 1) + 1) / _DIVISIONS, np.arange(edges.size), edges)
         reach = _reach(ramps, step)
-        profiles = ramps.profiles(self._edges, np.arange(-reach, reach + 1) * step)
+        profiles = ramps.profiles(self._edges, np.asarray(np.arange(-reach, reach + 1) * step, float))
         self._excess = profiles.excess + profiles.rounding
         low, high = self._edges[:-1], self._edges[1:]
         shift = ramps.s * (self._edges[-1] + ramps.curvature * ramps.s)  # the largest |m| on any line
         reach = int(np.ceil((shift + ramps.jump) / step)) + 1
-        level = np.arange(-reach, reach + 1) * (step if ramps.remove else -step)
+        level = np.asarray(np.arange(-reach, reach + 1) * (step if ramps.remove else -step), float)
         self._gains = *gain_on_slabs(ramps, low, high, level), *gain_on_slabs(ramps, -high, -low, level)
         density = np.exp(-np.square(self._edges) / 2) / np.sqrt(2 * np.pi)
         self._largest, self._least = density[:-1] * (high - low), density[1:] * (high - low)
@@ -200,7 +200,7 @@ class _Slabs:
         total = ramp + np.insert(left, 0, 0.0, axis=1) + np.insert(right, right.shape[1], 0.0, axis=1)
         return total.min(axis=1)
 
-    def _gains_and_detours(self, mass: FloatArray):
+    def _gains_and_detours(self, mass: FloatArray) -> tuple[list[FloatArray], list[FloatArray], FloatArray]:
         """Bounds on k(t), on k(-t), and on other int_0^a omega dr / phi(t), for each grid point and slab."""
         gains = [_convolve(mass, each) for each in self._gains]
         whole = gains[1].reshape(mass.size // self._group, self._group, -1, _DIVISIONS).max(axis=(1, 3))

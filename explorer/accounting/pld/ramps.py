@@ -8,8 +8,8 @@ to -s, or to 0 for monotone losses. The ramp of centre t holds s, then lets the 
 
 and then holds the least shift. Here y is the outcome under the first law and x the noise that gives it under the other:
 
-    remove  kappa_y = kappa', kappa_x = kappa,  x = y + r; privacy loss  y r + r^2/2 at rest,  m + log(1+kappa) on a ramp
-    add     kappa_y = kappa,  kappa_x = kappa', x = y - r; privacy loss -y r + r^2/2 at rest, -m - log(1+kappa) on a ramp
+    remove  kappa_y = kappa', kappa_x = kappa,  x = y + r; privacy loss  y r + r^2/2 at rest,  m + log(1+kappa) on it
+    add     kappa_y = kappa,  kappa_x = kappa', x = y - r; privacy loss -y r + r^2/2 at rest, -m - log(1+kappa) on it
 """
 
 from collections.abc import Iterator
