@@ -261,7 +261,7 @@ def directed_renyi_bounds(mechanism: object, plds: DirectedPLDs, *, uses: int) -
     conversion of its exact divergence to (epsilon, delta), so that either may be the smaller bound.
     """
     bound = plds.bound if isinstance(plds, ProfilePLDs) else None
-    if not isinstance(bound, ExactBound) or bound.mechanism is not mechanism:
+    if not isinstance(bound, ExactBound) or bound.mechanism != mechanism:
         return None
     return RenyiBound(RenyiCurve(bound.rdp_add), uses=uses), RenyiBound(RenyiCurve(bound.rdp_remove), uses=uses)
 
