@@ -4,6 +4,11 @@ Every loss has, for unit row norm, `lipschitz` (bound on |f'|, infinity where th
 f''). For a row of norm B, the constants of the loss in theta are B lipschitz and B^2 smoothness. `monotone` tells
 whether f' never changes sign, and `labels` the kind of y: "signs", y in {-1, +1} and f a function of y u, or "real",
 any y and f a function of u - y. All methods are elementwise over arrays that broadcast.
+
+A loss also states how accurate its derivative is in doubles: the computed f' is within relative_error |computed f'| +
+absolute_error of f' at the same doubles u and y. For the smoothed hinge, Huber's, the squared and the pseudo-Huber loss
+that follows from IEEE arithmetic; for the others it assumes that exp, tanh and erfcx are accurate to some hundred units
+in the last place. The largest error found is 60 times smaller.
 """
 
 from dataclasses import dataclass, field
@@ -17,6 +22,9 @@ from explorer.validation import positive
 
 Labels: TypeAlias = Literal["signs", "real"]
 
+SLOPE_ERROR = 2.0**-44
+"""Bound on the relative and on the absolute error of the slopes of all losses here."""
+
 _LOG_MAX = 709.0  # e^709 is finite
 _SQUARABLE = 1e150  # its square is finite
 _SQRT_HALF = np.sqrt(0.5)
@@ -26,8 +34,8 @@ _NORMAL_PEAK = 1 / np.sqrt(2 * np.pi)
 class Loss:
     """Base class of losses: the constants described above, and f and its derivatives as methods.
 
-    A user-defined loss defines `lipschitz`, `smoothness`, `monotone`, `labels`, and `value`, `derivative`,
-    `second_derivative` (f, f', f'', each of (u, y)) and `inverse_derivative` of (slope, y):
+    A user-defined loss defines `lipschitz`, `smoothness`, `monotone`, `labels`, `relative_error`, `absolute_error`, and
+    `value`, `derivative`, `second_derivative` (f, f', f'', each of (u, y)) and `inverse_derivative` of (slope, y):
     sup { u : f'(u; y) < slope }, which is -inf or +inf where the slope is outside the range of f'.
     """
 
@@ -35,6 +43,8 @@ class Loss:
     smoothness: float
     monotone: bool
     labels: Labels
+    relative_error: float
+    absolute_error: float
 
     def value(self, u: Any, y: Any) -> Array:
         """f(u; y)."""
@@ -65,6 +75,7 @@ class Logistic(Loss):
     smoothness = 0.25
     monotone = True
     labels = "signs"
+    relative_error = absolute_error = SLOPE_ERROR
 
     def value(self, u: Any, y: Any) -> Array:
         """f(u; y), stable at any margin."""
@@ -110,6 +121,7 @@ class Probit(Loss):
     smoothness = 1.0
     monotone = True
     labels = "signs"
+    relative_error = absolute_error = SLOPE_ERROR
 
     def value(self, u: Any, y: Any) -> Array:
         """f(u; y), stable at any margin."""
@@ -150,6 +162,7 @@ class SmoothedHinge(Loss):
     lipschitz = 1.0
     monotone = True
     labels = "signs"
+    relative_error = absolute_error = SLOPE_ERROR
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", positive("width", self.width))
@@ -201,6 +214,7 @@ class Huber(Loss):
     smoothness = 1.0
     monotone = False
     labels = "real"
+    relative_error = absolute_error = SLOPE_ERROR
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", positive("threshold", self.threshold))
@@ -237,6 +251,7 @@ class Squared(Loss):
     smoothness = 1.0
     monotone = False
     labels = "real"
+    relative_error = absolute_error = SLOPE_ERROR
 
     def value(self, u: Any, y: Any) -> Array:
         """f(u; y)."""
@@ -273,6 +288,7 @@ class PseudoHuber(Loss):
     smoothness = 1.0
     monotone = False
     labels = "real"
+    relative_error = absolute_error = SLOPE_ERROR
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", positive("threshold", self.threshold))
@@ -317,6 +333,7 @@ class LogCosh(Loss):
     smoothness = 1.0
     monotone = False
     labels = "real"
+    relative_error = absolute_error = SLOPE_ERROR
 
     def value(self, u: Any, y: Any) -> Array:
         """f(u; y), with full relative accuracy at all residuals; it is about r^2 / 2 at small ones."""

@@ -12,6 +12,18 @@ from explorer.learning.losses import Loss
 from explorer.learning.records.blocks import AbstractRecords, Block
 from explorer.learning.types import Array
 
+_U = 2.0**-53  # the unit roundoff of doubles
+_LARGEST_THETA = 1e100  # of |theta|: below it no margin overflows
+_LARGEST_N = 2**30  # of records, in the proof of `gradient_bound`
+
+
+def gamma(m: float) -> float:
+    """m u / (1 - m u), the bound on the relative error of m roundings, with u = 2^-53; needs m u < 1.
+
+    References: Higham 2002, Section 3.1.
+    """
+    return m * _U / (1 - m * _U)
+
 
 class PerturbedObjective:
     """J(theta) = weight sum_i f(x_i.theta; y_i) + (l2_reg / 2) |theta|^2 + linear_term.theta.
@@ -76,6 +88,33 @@ class PerturbedObjective:
         (data,) = self.records.total(_hessian_product, theta, direction, self.loss, self.clip_norm)
         return self.weight * data + self.l2_reg * direction
 
+    def gradient_bound(self, theta: Array) -> float:
+        """A proven upper bound on the norm over the reals of the gradient at theta, float; infinite where none holds.
+
+        (1 + gamma_(d+3)) |computed gradient| + (1 + 2^-20) E, where, with the computed slopes w_i of blocks of m
+        records, N blocks, and beta_f a bound on f'',
+
+            E = sum_i (gamma_(m+N+4) + e_rel) |w_i| |x_i| + e_abs sum_i |x_i| + gamma_(d+2) beta_f |theta| sum_i |x_i|^2
+                + gamma_3 (|computed sum over records| + lambda |theta| + |b|).
+
+        The gradient is that of the records stored, scaled and clipped by the doubles that `Records` keeps, with b the
+        linear term. Assumed: sums of doubles rounded to nearest, in any order; `loss.derivative` within the loss's
+        relative_error and absolute_error of f'; the same records in each pass. Proof: docs/mathematics/
+        floating_point.md, Theorem 3.
+        """
+        data, sizes, chains, lengths, squares, blocks = self.records.total(_bounded, theta, self.loss, self.clip_norm)
+        length, d, n = float(np.linalg.norm(theta)), self.dimension, self.n_records
+        if not (length <= _LARGEST_THETA and n <= _LARGEST_N):
+            return np.inf
+        gradient = self.weight * data + self.l2_reg * theta + self.linear_term
+        sums = _U * (chains + (blocks + 4) * sizes) / (1 - _U * (n + blocks + 4))
+        slopes = self.loss.relative_error * sizes + self.loss.absolute_error * lengths
+        margins = gamma(d + 2) * self.loss.smoothness * length * squares
+        rest = np.linalg.norm(data) * self.weight + self.l2_reg * length + np.linalg.norm(self.linear_term)
+        error = self.weight * (sums + slopes + margins) + gamma(3) * rest
+        underflow = (n + 1) * d * 2.0**-500
+        return float((1 + gamma(d + 3)) * np.linalg.norm(gradient) + (1 + 2.0**-20) * error + underflow)
+
     def gradient_lipschitz(self) -> float:
         """An upper bound on the largest eigenvalue of every Hessian, float: l2_reg + weight beta_f |X|_2^2.
 
@@ -125,6 +164,11 @@ class WatchedObjective(PerturbedObjective):
         self.watch(theta.copy(), self.linear_term.copy())
         return super().value_and_gradient(theta)
 
+    def gradient_bound(self, theta: Array) -> float:
+        """The proven bound on the gradient's norm at theta, float."""
+        self.watch(theta.copy(), self.linear_term.copy())
+        return super().gradient_bound(theta)
+
 
 def loss_on(block: Block, loss: Loss, clip_norm: float | None) -> Loss | ClippedLoss:
     """`loss`, with the records' gradients clipped to clip_norm unless it is None."""
@@ -139,6 +183,14 @@ def _gradient(block: Block, theta: Array, loss: Loss, clip_norm: float | None) -
 def _value_and_gradient(block: Block, theta: Array, loss: Loss, clip_norm: float | None) -> tuple[float, Array]:
     values, slopes = loss_on(block, loss, clip_norm).value_and_derivative(block.dot(theta), block.y)
     return values.sum(), block.transposed_dot(slopes)
+
+
+def _bounded(block: Block, theta: Array, loss: Loss, clip_norm: float | None) -> tuple:
+    """The gradient and the sums of `gradient_bound`: |w_i| |x_i|, also times the block's rows, |x_i|, |x_i|^2, 1."""
+    slopes = loss_on(block, loss, clip_norm).derivative(block.dot(theta), block.y)
+    rows, norms = len(block.norms), block.norms
+    sizes = np.abs(slopes) @ norms
+    return block.transposed_dot(slopes), sizes, rows * sizes, norms.sum(), norms @ norms, 1
 
 
 def _hessian(block: Block, theta: Array, loss: Loss, clip_norm: float | None) -> tuple[Array]:

@@ -35,11 +35,14 @@ from explorer.accounting import (
     TruncatedNegativeBinomial,
     calibrate_gaussian,
 )
+from explorer.learning.grid import release_on_grid
 from explorer.learning.learners.descent import resolve_accountant
 from explorer.learning.learners.dp_sgd import ORDERS
 from explorer.learning.learners.linear import generator
+from explorer.learning.noise import draw_noise
 from explorer.learning.privacy import NoReleaseError, PrivacyStatement, PrivacyWarning
 from explorer.learning.records.inputs import column, is_dask, label_vector
+from explorer.learning.sampling.bits import FreshStreams, bits_of
 from explorer.learning.types import Array, FeatureMatrix, RandomState
 from explorer.validation import positive
 
@@ -67,7 +70,7 @@ def _estimator_has(name: str) -> Callable[[_Selection], bool]:
     return lambda self: hasattr(getattr(self, "best_estimator_", self.estimator), name)
 
 
-class _Selection(MetaEstimatorMixin, BaseEstimator):
+class _Selection(FreshStreams, MetaEstimatorMixin, BaseEstimator):
     """The part common to both selections: the fitted attributes and the methods of the chosen estimator."""
 
     estimator: Any
@@ -173,7 +176,7 @@ class HonestSelection(_Selection):
     Notes
     -----
     The number of fits is secret, and so is the total running time. The arguments of a callback of the estimator are not
-    private here. The noise of the scores is drawn in floating point, see `explorer.learning.noise`.
+    private here.
 
     References: Papernot & Steinke 2022; `explorer.accounting.selection` for the bounds.
 
@@ -239,7 +242,8 @@ class HonestSelection(_Selection):
         for _ in range(runs.draw(rng)):
             chosen = int(rng.integers(len(candidates)))
             learner: Any = clone(learners[chosen])
-            value, outcome = self._run(learner.set_params(random_state=rng), X, y, validation, score, rng)
+            learner.set_params(random_state=self.random_state if self.random_state is None else rng)
+            value, outcome = self._run(learner, X, y, validation, score, rng)
             if best is None or value > best[0]:  # the first of equal scores: runs are exchangeable
                 best = value, outcome, candidates[chosen]
         return self._outcome(best, privacy)
@@ -306,7 +310,8 @@ class HonestSelection(_Selection):
             return -np.inf, error
         if validation is not None:
             return float(learner.score(*validation)), learner
-        return float(np.count_nonzero(learner.predict(X) == y) + rng.normal(scale=score.noise_std)), learner
+        noise = draw_noise(score, dimension=1, bits=bits_of(self.random_state if self.random_state is None else rng))
+        return release_on_grid(np.array([float(np.count_nonzero(learner.predict(X) == y))]), noise).item(), learner
 
 
 class DishonestSelection(_Selection):
@@ -368,7 +373,7 @@ class DishonestSelection(_Selection):
         rng: np.random.Generator,
     ) -> tuple[float, Any]:
         base: Any = clone(self.estimator)
-        learner = base.set_params(**candidate, random_state=rng)
+        learner = base.set_params(**candidate, random_state=self.random_state if self.random_state is None else rng)
         try:
             return float(learner.fit(X, y).score(*validation)), learner
         except FloatingPointError as error:

@@ -5,12 +5,13 @@ import pytest
 from scipy import stats
 
 from explorer.accounting import GammaNoise, Gaussian
-from explorer.learning.noise import coordinate_std, draw_noise
+from explorer.learning.noise import coordinate_std, draw_noise, norm_quantile
+from explorer.learning.sampling.bits import bits_of
 
 
 def sample(step, dimension, size=4000):
-    rng = np.random.default_rng(1)
-    return np.array([draw_noise(step, dimension=dimension, rng=rng) for _ in range(size)])
+    bits = bits_of(1)
+    return np.array([draw_noise(step, dimension=dimension, bits=bits).value for _ in range(size)])
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 7])
@@ -36,7 +37,20 @@ def test_standard_deviation_of_a_coordinate(step, dimension):
     assert np.sqrt((noise**2).mean()) == pytest.approx(coordinate_std(step, dimension=dimension), rel=0.06)
 
 
+@pytest.mark.parametrize("dimension", [1, 3, 40])
+@pytest.mark.parametrize("step", [GammaNoise(noise_scale=0.3), Gaussian(noise_std=0.3)])
+def test_norms_exceed_their_quantile_with_no_more_than_its_probability(step, dimension):
+    for log_tail in (-0.1, -2.0, -30.0, -700.0):
+        bound = norm_quantile(step, dimension=dimension, log_tail=log_tail) / 0.3
+        law = stats.gamma(dimension) if isinstance(step, GammaNoise) else stats.chi(dimension)
+        assert law.logsf(bound) <= log_tail
+
+
 def test_only_known_noise():
-    for function in (lambda: draw_noise(1.0, dimension=2, rng=None), lambda: coordinate_std(1.0, dimension=2)):
+    for function in (
+        lambda: draw_noise(1.0, dimension=2, bits=None),
+        lambda: coordinate_std(1.0, dimension=2),
+        lambda: norm_quantile(1.0, dimension=2, log_tail=-1.0),
+    ):
         with pytest.raises(TypeError, match=r"step must be Gaussian or GammaNoise: got step=1\.0"):
             function()

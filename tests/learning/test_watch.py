@@ -80,5 +80,6 @@ def test_algorithm_1_has_one_b_and_its_last_point_is_the_minimum(solver, data):
     np.testing.assert_array_equal(thetas[0], np.zeros(2))
     mechanism = fit.privacy_.mechanism
     at_last = gradient(thetas[-1], *data) + mechanism.l2_reg * thetas[-1] + noise[0]
-    assert np.linalg.norm(at_last) == pytest.approx(fit.privacy_.gradient_norm, abs=1e-12)
+    assert np.linalg.norm(at_last) <= fit.privacy_.gradient_norm
+    assert np.linalg.norm(at_last) == pytest.approx(fit.privacy_.gradient_norm, abs=1e-9)
     assert 0 < np.linalg.norm(fit.coef_[0] - thetas[-1]) < 0.06  # the output noise

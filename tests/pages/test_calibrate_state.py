@@ -153,7 +153,7 @@ def test_preset_is_the_papers_rule_for_logistic_loss(name):
     X = np.eye(10)
     mechanism = model.plan(X, np.where(np.arange(10) > 4, 1, -1)).mechanism
     for key in ("lipschitz", "smoothness", "gradient_tol", "output_noise_std", "monotone_loss"):
-        assert getattr(state, key) == pytest.approx(getattr(mechanism, key), rel=1e-12)
+        assert getattr(state, key) == pytest.approx(getattr(mechanism, key), rel=1e-8)  # a reserve for rounding
     point = state.part("RDP", POINT)
     assert (point.noise_std, point.l2_reg) == pytest.approx((mechanism.noise_std, mechanism.l2_reg), rel=1e-8)
 

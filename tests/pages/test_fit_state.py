@@ -57,8 +57,9 @@ def test_every_draw_is_what_the_library_gives_for_its_noise():
     assert result.draws["gradient_evaluations"].tolist() == [model.n_gradient_evaluations_ for model in models]
     assert result.draws.index.tolist() == [1, 2, 3]
     assert result.plan == models[0].plan(data.X_train, data.y_train)
-    assert result.plan.mechanism.lipschitz == 0.5
-    assert result.trace["gradient_norm"].iloc[-1] == pytest.approx(result.draws.loc[1, "gradient_norm"], rel=1e-9)
+    assert result.plan.mechanism.lipschitz == 0.5 * (1 + 2**-30)
+    bound = result.draws.loc[1, "gradient_norm"]  # at the last iterate, with what rounding may add
+    assert bound * (1 - 1e-6) < result.trace["gradient_norm"].iloc[-1] < bound
     np.testing.assert_array_equal(result.band, np.quantile(result.draws["accuracy"], [0.05, 0.5, 0.95]))
 
 

@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from explorer.accounting import AMPBound, PrivacyBound, amp_accountant, calibrate_amp
-from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
-from explorer.learning.learners.linear import (
-    PrivateLearner,
-    PrivateLinearClassifier,
-    PrivateLinearRegressor,
-    Problem,
-    Release,
+from explorer.accounting import (
+    AMPBound,
+    ApproximateMinimaPerturbation,
+    Gaussian,
+    PrivacyBound,
+    amp_accountant,
+    calibrate_amp,
 )
+from explorer.learning.learners.linear import PrivateLinearClassifier, PrivateLinearRegressor, Problem
+from explorer.learning.learners.minimum import ASSUMPTIONS, RESERVE, MinimumOnGrid
 from explorer.learning.losses import Loss
-from explorer.learning.objective import PerturbedObjective, WatchedObjective
 from explorer.learning.privacy import PrivacyStatement
-from explorer.learning.records.blocks import AbstractRecords
 from explorer.learning.solvers import Solver
 from explorer.learning.types import Array, RandomState
-from explorer.validation import positive
+from explorer.validation import positive, real
 
 
-class _ApproximateMinimaPerturbation(PrivateLearner):
+class _ApproximateMinimaPerturbation(MinimumOnGrid):
     """Algorithm 1 on one problem; the parameters are those of AMPClassifier."""
 
     epsilon: float
     delta: float
     accountant: str | Callable[..., PrivacyBound]
-    loss: str | Loss
-    clip_norm: float | None
     gradient_tol: float
     output_noise_std: float
     f: float
     l2_reg: float | None
-    solver: str | Solver
-    max_passes: int
-    callback: Callable[[int, float], object] | None
     watch: Callable[[Array, Array], object] | None
 
     def _plan(self, problem: Problem) -> PrivacyStatement:
@@ -49,7 +42,7 @@ class _ApproximateMinimaPerturbation(PrivateLearner):
         calibration = _calibrated(
             self.accountant,
             epsilon=positive("epsilon", self.epsilon),
-            delta=self.delta,
+            delta=(1 - RESERVE) * real("delta", self.delta, rule="inside (0, 1)", valid=lambda x: (x > 0) & (x < 1)),
             lipschitz=lipschitz,
             smoothness=problem.smoothness,
             gradient_tol=self.gradient_tol,
@@ -59,7 +52,7 @@ class _ApproximateMinimaPerturbation(PrivateLearner):
             monotone_loss=problem.loss.monotone,
             uses=problem.uses,
         )
-        return PrivacyStatement(
+        plan = PrivacyStatement(
             epsilon=calibration.epsilon,
             delta=calibration.delta,
             bound=_name(calibration.bound),
@@ -67,28 +60,10 @@ class _ApproximateMinimaPerturbation(PrivateLearner):
             uses=problem.uses,
             assumptions=ASSUMPTIONS,
         )
+        return self._stated(plan, problem)
 
-    def _release(
-        self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
-    ) -> Release:
-        mechanism = plan.mechanism
-        kind = PerturbedObjective if self.watch is None else partial(WatchedObjective, watch=self.watch)
-        objective = kind(
-            records,
-            loss=problem.loss,
-            l2_reg=mechanism.l2_reg,
-            linear_term=rng.normal(scale=mechanism.noise_std, size=problem.dimension),
-            clip_norm=problem.sensitivity(self.clip_norm)[1],
-        )
-        solution = certified_minimum(
-            objective,
-            solver=self.solver,
-            gradient_tol=mechanism.gradient_tol,
-            max_passes=self.max_passes,
-            callback=self.callback,
-        )
-        theta = solution.x + rng.normal(scale=mechanism.output_noise_std, size=problem.dimension)
-        return Release(theta, solution.n_gradient_evaluations, solution.gradient_norm)
+    def _linear_step(self, mechanism: ApproximateMinimaPerturbation) -> Gaussian:
+        return Gaussian(noise_std=mechanism.noise_std, sensitivity=mechanism.lipschitz)
 
 
 def _calibrated(accountant, **target):
@@ -154,18 +129,20 @@ class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
     Attributes
     ----------
     coef_ : ndarray (1, p) or (m, p), intercept_ : ndarray (1,) or (m,), classes_ : ndarray, n_features_in_ : int
+    grid_ : float, the power of two of which every released number is a whole multiple
     privacy_ : PrivacyStatement
     n_gradient_evaluations_ : int, of single records
 
     Raises
     ------
-    NoReleaseError if gradient_tol is below what floating point can verify: nothing is released, no attribute is set.
+    NoReleaseError if gradient_tol is below what can be proved in floating point, which for up to privacy_.n_max records
+    does not happen: nothing is released, no attribute is set.
     ValueError for parameters out of range, and InfeasibleTarget (one of them) if no lambda or sigma meets the target.
 
     Notes
     -----
-    The noise is a floating-point approximation of a Gaussian; `explorer.learning.noise` describes what its low bits can
-    reveal (Mironov 2012; Jin et al. 2022), and why the seed must be secret.
+    coef_ and intercept_ are whole multiples of grid_, sums of integers, and have this guarantee to the last bit; under
+    which assumptions, `privacy_` lists, and docs/mathematics/floating_point.md proves it.
 
     References: Redberg, Koskela & Wang 2023, Algorithm 1; Iyengar et al. 2019.
 
@@ -232,6 +209,7 @@ class AMPRegressor(PrivateLinearRegressor, _ApproximateMinimaPerturbation):
     Attributes
     ----------
     coef_ : ndarray (p,), intercept_ : float, n_features_in_ : int
+    grid_ : float, the power of two of which every released number is a whole multiple
     privacy_ : PrivacyStatement
     n_gradient_evaluations_ : int, of single records
 

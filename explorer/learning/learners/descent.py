@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.accounting import PrivacyBound, calibrate
-from explorer.learning.learners.linear import PrivateLearner, Problem, Release
+from explorer.learning.learners.linear import PrivateLearner, Problem, Release, generator
 from explorer.learning.learners.optimizers import Optimizer, optimizer_of
 from explorer.learning.losses import Loss
 from explorer.learning.objective import loss_on
@@ -60,6 +60,9 @@ class NoisyDescent(PrivateLearner):
 
     _accountants: ClassVar[Mapping[str, Callable[..., PrivacyBound]]]
     _assumptions: ClassVar[tuple[str, ...]]
+
+    def _bits(self) -> np.random.Generator:
+        return generator(self.random_state)
 
     def _n_steps(self, problem: Problem) -> int:
         raise NotImplementedError
@@ -107,8 +110,9 @@ class NoisyDescent(PrivateLearner):
         )
 
     def _release(
-        self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
+        self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, draws: np.random.Generator
     ) -> Release:
+        rng = draws
         steps, batch = self._n_steps(problem), self._expected_batch(problem)
         noise_std = self._noise_std(problem, plan.mechanism)
         decay = non_negative("l2_reg", self.l2_reg) / problem.n_records

@@ -17,6 +17,7 @@ from explorer.learning.learners.linear import (
     PrivateLinearRegressor,
     Problem,
     Release,
+    generator,
 )
 from explorer.learning.losses import Loss
 from explorer.learning.privacy import NEIGHBOURS, RANDOMNESS, PrivacyStatement
@@ -118,6 +119,9 @@ class _TreeAggregationLearner(PrivateLearner):
 
     _reads_single_records = True
 
+    def _bits(self) -> np.random.Generator:
+        return generator(self.random_state)
+
     def _plan(self, problem: Problem) -> PrivacyStatement:
         epsilon = positive("epsilon", self.epsilon)
         mechanism = TreeAggregation(
@@ -140,7 +144,8 @@ class _TreeAggregationLearner(PrivateLearner):
             assumptions=_ASSUMPTIONS,
         )
 
-    def _release(self, records: Any, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator) -> Release:
+    def _release(self, records: Any, problem: Problem, plan: PrivacyStatement, draws: np.random.Generator) -> Release:
+        rng = draws
         mechanism = plan.mechanism
         clip_norm = problem.sensitivity(self.clip_norm)[1]
         rate = self._learning_rate(mechanism)

@@ -33,8 +33,12 @@ from explorer.learning.privacy import PrivacyStatement, PrivacyWarning
 from explorer.learning.records.blocks import AbstractRecords, canonical
 from explorer.learning.records.inputs import is_dask, label_vector, refuse_text, target_vector
 from explorer.learning.records.sources import largest_norm, records_of
+from explorer.learning.sampling.bits import Bits, FreshStreams, bits_of
 from explorer.learning.types import Array, FeatureMatrix, RandomState
 from explorer.validation import is_magnitude, magnitude
+
+NORM_RESERVE = 2.0**-30
+"""Relative: what computed norms and scale factors may be too small by, for up to 2^22 entries in a row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +48,8 @@ class Problem:
     Attributes
     ----------
     loss : Loss
-    data_norm, row_norm : float, largest norms of a feature row and of a design row (with its constant)
+    data_norm, row_norm : float, largest norms of a feature row and of a design row (with its constant); the latter, and
+        with it the constants below, include NORM_RESERVE
     dimension : int, of theta
     n_records : int; used only by learners that subsample records, which state it as an assumption
     uses : int, number of problems on the same records
@@ -63,11 +68,14 @@ class Problem:
         return self.loss.smoothness * self.row_norm**2
 
     def sensitivity(self, clip_norm: float | None) -> tuple[float, float | None]:
-        """(L, C): the bound on one record's gradient, and the clipping norm, None where clipping has no effect."""
+        """(L, C): the bound on one record's gradient, and the clipping norm, None where clipping has no effect.
+
+        L includes NORM_RESERVE, also where it is C.
+        """
         lipschitz = self.loss.lipschitz * self.row_norm
         clip_norm = None if clip_norm is None else magnitude("clip_norm", clip_norm)
         if clip_norm is not None and clip_norm < lipschitz:
-            return clip_norm, clip_norm
+            return clip_norm * (1 + NORM_RESERVE), clip_norm
         if not np.isfinite(lipschitz):
             raise ValueError(
                 f"clip_norm must be given for a loss whose slope is unbounded: got clip_norm=None, {self.loss!r}"
@@ -81,26 +89,35 @@ class Problem:
 
 
 class Release(NamedTuple):
-    """Result of one run of a mechanism: the private theta (d,), the work done, and the verified gradient norm."""
+    """Result of one run of a mechanism: the private theta (d,), the work done, the proven gradient norm, the grid."""
 
     theta: Array
     n_gradient_evaluations: int
     gradient_norm: float | None = None
+    grid: float | None = None
 
 
-class PrivateLearner(BaseEstimator):
+class PrivateLearner(FreshStreams, BaseEstimator):
     """A mechanism as a learner; subclasses declare the types of its parameters, estimators define `__init__`."""
 
     _reads_single_records: ClassVar[bool] = False  # whether `_release` takes single records, not only sums over all
+
+    random_state: RandomState
+
+    def _bits(self) -> Any:
+        """The source of this fit's random bits."""
+        return bits_of(self.random_state)
 
     def _plan(self, problem: Problem) -> PrivacyStatement:
         """A PrivacyStatement for `problem`, whose `mechanism` is to run `problem.uses` times."""
         raise NotImplementedError
 
-    def _release(
-        self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
-    ) -> Release:
-        """Run plan.mechanism on the Records of one problem."""
+    def _draw(self, problem: Problem, plan: PrivacyStatement, bits: Bits) -> Any:
+        """The noise of one problem, drawn before the records are read; or `bits`, for a learner that draws it later."""
+        return bits
+
+    def _release(self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, draws: Any) -> Release:
+        """Run plan.mechanism on the Records of one problem, with the result of `_draw`."""
         raise NotImplementedError
 
 
@@ -125,6 +142,7 @@ class PrivateLinearModel(PrivateLearner):
     coef_: Array
     intercept_: Any  # ndarray (m,) of a classifier, float of a regressor
     n_features_in_: int
+    grid_: float
     n_gradient_evaluations_: int
     privacy_: PrivacyStatement
 
@@ -169,7 +187,7 @@ class PrivateLinearModel(PrivateLearner):
         problem = Problem(
             loss=resolve_loss(self.loss, labels=self._labels),
             data_norm=data_norm,
-            row_norm=float(np.hypot(data_norm, 1.0) * (1 + 2 * np.finfo(float).eps)) if constant else data_norm,
+            row_norm=float(np.hypot(data_norm, 1.0) if constant else data_norm) * (1 + NORM_RESERVE),
             dimension=X.shape[1] + constant,
             n_records=X.shape[0],
             uses=uses,
@@ -180,15 +198,20 @@ class PrivateLinearModel(PrivateLearner):
     def _fit(self, X: FeatureMatrix, targets: list) -> None:
         """Release one theta for each target vector; set the fitted attributes."""
         problem, plan = self._planned(X, len(targets))
-        rng = generator(self.random_state)
+        bits = self._bits()
+        draws = [self._draw(problem, plan, bits) for _ in targets]
         records = records_of(X, targets[0], data_norm=problem.data_norm, constant=bool(self.fit_intercept))
-        releases = [self._release(records.with_targets(y), problem, plan, rng) for y in targets]
+        releases = [
+            self._release(records.with_targets(y), problem, plan, draw) for y, draw in zip(targets, draws, strict=True)
+        ]
         theta = np.array([release.theta for release in releases])
         if not np.isfinite(theta).all():
             raise FloatingPointError("theta overflowed: nothing is released")
         self.coef_, self.intercept_ = (
             (theta[:, :-1], theta[:, -1]) if self.fit_intercept else (theta, np.zeros(len(theta)))
         )
+        if releases[0].grid is not None:
+            self.grid_ = releases[0].grid
         self.n_gradient_evaluations_ = sum(release.n_gradient_evaluations for release in releases)
         norms = [release.gradient_norm for release in releases if release.gradient_norm is not None]
         self.privacy_ = replace(plan, gradient_norm=max(norms, default=None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,19 +18,11 @@ from explorer.accounting import (
     PureOutputPerturbation,
     calibrate_gaussian,
 )
-from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
-from explorer.learning.learners.linear import (
-    PrivateLearner,
-    PrivateLinearClassifier,
-    PrivateLinearRegressor,
-    Problem,
-    Release,
-)
+from explorer.learning.learners.linear import PrivateLinearClassifier, PrivateLinearRegressor, Problem
+from explorer.learning.learners.minimum import ASSUMPTIONS, RESERVE, MinimumOnGrid
 from explorer.learning.losses import Loss
-from explorer.learning.noise import coordinate_std, draw_noise
-from explorer.learning.objective import PerturbedObjective
+from explorer.learning.noise import coordinate_std
 from explorer.learning.privacy import PrivacyStatement
-from explorer.learning.records.blocks import AbstractRecords
 from explorer.learning.solvers import Solver
 from explorer.learning.types import RandomState
 from explorer.validation import positive, real
@@ -38,19 +30,14 @@ from explorer.validation import positive, real
 _ROUNDING = 1e-14  # relative reserve: the rounding of its parts must not let their sum exceed epsilon
 
 
-class _OutputPerturbationLearner(PrivateLearner):
+class _OutputPerturbationLearner(MinimumOnGrid):
     """Output perturbation on one problem; the parameters are those of OutputPerturbationClassifier."""
 
     epsilon: float
     delta: float
-    loss: str | Loss
-    clip_norm: float | None
     gradient_tol: float
     output_noise_std: float
     l2_reg: float | None
-    solver: str | Solver
-    max_passes: int
-    callback: Callable[[int, float], object] | None
 
     def _plan(self, problem: Problem) -> PrivacyStatement:
         epsilon = positive("epsilon", self.epsilon)
@@ -58,7 +45,7 @@ class _OutputPerturbationLearner(PrivateLearner):
         plan = partial(
             _gaussian_plan if delta > 0 else _pure_plan,
             epsilon=epsilon,
-            delta=delta,
+            delta=(1 - RESERVE) * delta,
             uses=problem.uses,
             lipschitz=problem.sensitivity(self.clip_norm)[0],
             gradient_tol=self.gradient_tol,
@@ -67,28 +54,10 @@ class _OutputPerturbationLearner(PrivateLearner):
         if l2_reg is None:  # the noise is inversely proportional to it
             unit = coordinate_std(plan(l2_reg=1.0).mechanism.output_step, dimension=problem.dimension)
             l2_reg = unit / positive("output_noise_std", self.output_noise_std)
-        return plan(l2_reg=l2_reg)
+        return self._stated(plan(l2_reg=l2_reg), problem)
 
-    def _release(
-        self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
-    ) -> Release:
-        mechanism = plan.mechanism
-        objective = PerturbedObjective(
-            records,
-            loss=problem.loss,
-            l2_reg=mechanism.l2_reg,
-            linear_term=np.zeros(problem.dimension),
-            clip_norm=problem.sensitivity(self.clip_norm)[1],
-        )
-        solution = certified_minimum(
-            objective,
-            solver=self.solver,
-            gradient_tol=mechanism.gradient_tol,
-            max_passes=self.max_passes,
-            callback=self.callback,
-        )
-        theta = solution.x + draw_noise(mechanism.output_step, dimension=problem.dimension, rng=rng)
-        return Release(theta, solution.n_gradient_evaluations, solution.gradient_norm)
+    def _linear_step(self, mechanism: Any) -> None:
+        return None
 
 
 def _gaussian_plan(*, epsilon, delta, uses, **parameters):
@@ -158,17 +127,20 @@ class OutputPerturbationClassifier(PrivateLinearClassifier, _OutputPerturbationL
     Attributes
     ----------
     coef_ : ndarray (1, p) or (m, p), intercept_ : ndarray (1,) or (m,), classes_ : ndarray, n_features_in_ : int
+    grid_ : float, the power of two of which every released number is a whole multiple
     privacy_ : PrivacyStatement
     n_gradient_evaluations_ : int, of single records
 
     Raises
     ------
-    NoReleaseError if gradient_tol is below what floating point can verify: nothing is released, no attribute is set.
+    NoReleaseError if gradient_tol is below what can be proved in floating point, which for up to privacy_.n_max records
+    does not happen: nothing is released, no attribute is set.
     ValueError for parameters out of range.
 
     Notes
     -----
-    The noise is drawn in floating point: `explorer.learning.noise` describes what its low bits can reveal.
+    coef_ and intercept_ are whole multiples of grid_, sums of integers, and have this guarantee to the last bit; under
+    which assumptions, `privacy_` lists, and docs/mathematics/floating_point.md proves it.
 
     References: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 1; Balle & Wang 2018.
 
@@ -229,6 +201,7 @@ class OutputPerturbationRegressor(PrivateLinearRegressor, _OutputPerturbationLea
     Attributes
     ----------
     coef_ : ndarray (p,), intercept_ : float, n_features_in_ : int
+    grid_ : float, the power of two of which every released number is a whole multiple
     privacy_ : PrivacyStatement
     n_gradient_evaluations_ : int, of single records
 

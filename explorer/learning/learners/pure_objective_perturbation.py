@@ -9,19 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from explorer.accounting import GammaNoise, InfeasibleTarget, PureBound, PureObjectivePerturbation
-from explorer.learning.certificate import ASSUMPTIONS, certified_minimum
-from explorer.learning.learners.linear import (
-    PrivateLearner,
-    PrivateLinearClassifier,
-    PrivateLinearRegressor,
-    Problem,
-    Release,
-)
+from explorer.learning.learners.linear import PrivateLinearClassifier, PrivateLinearRegressor, Problem
+from explorer.learning.learners.minimum import ASSUMPTIONS, MinimumOnGrid
 from explorer.learning.losses import Loss
-from explorer.learning.noise import draw_noise
-from explorer.learning.objective import PerturbedObjective
 from explorer.learning.privacy import PrivacyStatement
-from explorer.learning.records.blocks import AbstractRecords
 from explorer.learning.solvers import Solver
 from explorer.learning.types import RandomState
 from explorer.validation import positive, real
@@ -29,19 +20,14 @@ from explorer.validation import positive, real
 _ROUNDING = 1e-14  # relative reserve: the rounding of its parts must not let their sum exceed epsilon
 
 
-class _PureObjectivePerturbationLearner(PrivateLearner):
+class _PureObjectivePerturbationLearner(MinimumOnGrid):
     """Gamma-norm objective perturbation on one problem; parameters as in PureObjectivePerturbationClassifier."""
 
     epsilon: float
-    loss: str | Loss
-    clip_norm: float | None
     gradient_tol: float
     output_share: float
     f: float
     l2_reg: float | None
-    solver: str | Solver
-    max_passes: int
-    callback: Callable[[int, float], object] | None
 
     def _plan(self, problem: Problem) -> PrivacyStatement:
         epsilon = positive("epsilon", self.epsilon)
@@ -50,7 +36,7 @@ class _PureObjectivePerturbationLearner(PrivateLearner):
         lipschitz, _ = problem.sensitivity(self.clip_norm)
         l2_reg, curvature_cost = self._regulariser(problem.smoothness, (1 - share) * each)
         gradient_tol = positive("gradient_tol", self.gradient_tol)
-        return PrivacyStatement(
+        plan = PrivacyStatement(
             epsilon=epsilon,
             delta=0.0,
             bound=PureBound.__name__,
@@ -65,6 +51,7 @@ class _PureObjectivePerturbationLearner(PrivateLearner):
             uses=problem.uses,
             assumptions=ASSUMPTIONS,
         )
+        return self._stated(plan, problem)
 
     def _regulariser(self, smoothness: float, epsilon: float) -> tuple[float, float]:
         """lambda, and the part log(1 + beta / lambda) of `epsilon` that the curvature then takes."""
@@ -83,27 +70,8 @@ class _PureObjectivePerturbationLearner(PrivateLearner):
             )
         return l2_reg, cost
 
-    def _release(
-        self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, rng: np.random.Generator
-    ) -> Release:
-        mechanism = plan.mechanism
-        noise = GammaNoise(noise_scale=mechanism.noise_scale, sensitivity=mechanism.lipschitz)
-        objective = PerturbedObjective(
-            records,
-            loss=problem.loss,
-            l2_reg=mechanism.l2_reg,
-            linear_term=draw_noise(noise, dimension=problem.dimension, rng=rng),
-            clip_norm=problem.sensitivity(self.clip_norm)[1],
-        )
-        solution = certified_minimum(
-            objective,
-            solver=self.solver,
-            gradient_tol=mechanism.gradient_tol,
-            max_passes=self.max_passes,
-            callback=self.callback,
-        )
-        theta = solution.x + draw_noise(mechanism.output_step, dimension=problem.dimension, rng=rng)
-        return Release(theta, solution.n_gradient_evaluations, solution.gradient_norm)
+    def _linear_step(self, mechanism: PureObjectivePerturbation) -> GammaNoise:
+        return GammaNoise(noise_scale=mechanism.noise_scale, sensitivity=mechanism.lipschitz)
 
 
 class PureObjectivePerturbationClassifier(PrivateLinearClassifier, _PureObjectivePerturbationLearner):
@@ -145,18 +113,21 @@ class PureObjectivePerturbationClassifier(PrivateLinearClassifier, _PureObjectiv
     Attributes
     ----------
     coef_ : ndarray (1, p) or (m, p), intercept_ : ndarray (1,) or (m,), classes_ : ndarray, n_features_in_ : int
+    grid_ : float, the power of two of which every released number is a whole multiple
     privacy_ : PrivacyStatement
     n_gradient_evaluations_ : int, of single records
 
     Raises
     ------
-    NoReleaseError if gradient_tol is below what floating point can verify: nothing is released, no attribute is set.
+    NoReleaseError if gradient_tol is below what can be proved in floating point, which for up to privacy_.n_max records
+    does not happen: nothing is released, no attribute is set.
     ValueError for parameters out of range, and InfeasibleTarget (one of them) if l2_reg is too small for epsilon.
 
     Notes
     -----
-    The proof is in `explorer.accounting.bounds.pure`. The noise is drawn in floating point; `explorer.learning.noise`
-    describes what its low bits can reveal.
+    The proof is in `explorer.accounting.bounds.pure`. coef_ and intercept_ are whole multiples of grid_, sums of
+    integers, and have this guarantee to the last bit, up to (1 + e^epsilon) times the probability of a refusal and the
+    distinguishability of the random bits from uniform ones; docs/mathematics/floating_point.md proves it.
 
     References: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2.
 
@@ -217,6 +188,7 @@ class PureObjectivePerturbationRegressor(PrivateLinearRegressor, _PureObjectiveP
     Attributes
     ----------
     coef_ : ndarray (p,), intercept_ : float, n_features_in_ : int
+    grid_ : float, the power of two of which every released number is a whole multiple
     privacy_ : PrivacyStatement
     n_gradient_evaluations_ : int, of single records
 

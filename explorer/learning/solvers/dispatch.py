@@ -63,6 +63,7 @@ def minimise(
     *,
     solver: str | Solver = "auto",
     gradient_tol: float,
+    start: Array | None = None,
     max_passes: float = 10_000,
     random_state: RandomState = None,
     callback: Callback | None = None,
@@ -76,7 +77,7 @@ def minimise(
     ----------
     objective : PerturbedObjective
     solver : "auto", which is `choose`; a name in SOLVERS; or a function of the same signature
-    gradient_tol, max_passes, random_state, callback : as for every solver; max_passes limits `solver` alone
+    gradient_tol, start, max_passes, random_state, callback : as for every solver; max_passes limits `solver` alone
 
     Returns
     -------
@@ -87,7 +88,12 @@ def minimise(
     ValueError for an unknown name and for parameters out of range.
     """
     first = _resolve(solver, objective)(
-        objective, gradient_tol=gradient_tol, max_passes=max_passes, random_state=random_state, callback=callback
+        objective,
+        gradient_tol=gradient_tol,
+        start=start,
+        max_passes=max_passes,
+        random_state=random_state,
+        callback=callback,
     )
     if first.success:
         return first
