@@ -48,7 +48,7 @@ class GridNoise:
     @property
     def value(self) -> Array:
         """The noise in doubles, ndarray (d,): exact below 2^53 grid, else the nearest doubles."""
-        return _doubles(self.integers) * self.grid
+        return doubles(self.integers) * self.grid
 
     @property
     def distance(self) -> float:
@@ -65,12 +65,24 @@ def release_on_grid(theta: Array, noise: GridNoise) -> Array:
     The sum is one of integers. Beyond 2^53 grid the result is the nearest double, which depends on the sum alone.
     """
     whole = theta / noise.grid
-    if noise.integers.dtype == np.int64 and np.abs(whole).max(initial=0) < _LARGEST:
-        total = whole.astype(np.int64) + noise.integers
+    if np.abs(whole).max(initial=0) < _LARGEST:
+        total = added(whole.astype(np.int64), noise.integers)
     else:
-        total = np.array([int(w) + int(k) for w, k in zip(whole, noise.integers, strict=True)], dtype=object)
-    return _doubles(total) * noise.grid
+        total = added(np.array([int(w) for w in whole], dtype=object), noise.integers)
+    return doubles(total) * noise.grid
 
 
-def _doubles(integers: np.ndarray) -> Array:
+def added(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The sums of integers of any size, ndarray (d,) of int64 or of Python's integers."""
+    if first.dtype == second.dtype == np.int64 and max(_size(first), _size(second)) < _LARGEST:
+        return first + second
+    return first.astype(object) + second.astype(object)
+
+
+def _size(integers: np.ndarray) -> int:
+    return max(int(integers.max(initial=0)), -int(integers.min(initial=0)))
+
+
+def doubles(integers: np.ndarray) -> Array:
+    """The doubles nearest to integers of any size."""
     return integers.astype(float) if integers.dtype != object else np.array([float(k) for k in integers])

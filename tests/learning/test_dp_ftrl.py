@@ -1,5 +1,7 @@
 """DP-FTRL: tree noise against naive sums and least squares, the batches of neighbouring datasets, the estimator."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +13,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from explorer.accounting import Gaussian, GaussianLowerBound, calibrate_gaussian
 from explorer.learning import DPFTRLClassifier, DPFTRLRegressor, Logistic, tree_noise_covariance
 from explorer.learning.learners.dp_ftrl import independent_batches, prefix_noise, prefix_variance
+from explorer.learning.sampling.bits import bits_of
+from explorer.learning.sampling.coins import below
+from explorer.learning.sampling.rounded_normal import rounded_normal
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +82,7 @@ def test_noise_of_a_prefix_grows_with_the_logarithm():
 
 @given(n=st.integers(0, 60), steps=st.integers(1, 9), seed=st.integers(0, 99))
 def test_one_record_more_joins_one_batch_and_moves_no_other(n, steps, seed):
-    before, after = (independent_batches(m, steps=steps, rng=np.random.default_rng(seed)) for m in (n, n + 1))
+    before, after = (independent_batches(m, steps=steps, bits=bits_of(seed)) for m in (n, n + 1))
     assert len(before) == len(after) == steps
     changed = [k for k in range(steps) if not np.array_equal(before[k], after[k])]
     assert len(changed) == 1
@@ -86,7 +91,7 @@ def test_one_record_more_joins_one_batch_and_moves_no_other(n, steps, seed):
 
 
 def test_batches_are_uniform():
-    sizes = [len(rows) for rows in independent_batches(9000, steps=9, rng=np.random.default_rng(0))]
+    sizes = [len(rows) for rows in independent_batches(9000, steps=9, bits=bits_of(0))]
     assert stats.chisquare(sizes).pvalue > 1e-3
 
 
@@ -123,14 +128,13 @@ def test_released_point_redrawn_from_the_seed(data, steps, clip_norm):
     )
     fit.fit(X, y)
     design, signs = np.hstack([X, np.ones((60, 1))]), 2.0 * y - 1
-    rng = np.random.default_rng(11)
-    batch = rng.integers(steps, size=60)
+    bits = bits_of(11)
+    batch = below(steps, 60, bits)
+    grid = Fraction(2) ** (int(np.floor(np.log2(fit.privacy_.mechanism.lipschitz))) - 42)
+    scale = Fraction(fit.privacy_.mechanism.noise_std) / grid
     theta = np.zeros(31)
     for _ in range(2):
-        noise = {
-            (node.start, node.stop): rng.normal(scale=fit.privacy_.mechanism.noise_std, size=31)
-            for node in nodes_of(steps)
-        }
+        noise = {(node.start, node.stop): rounded_normal(scale, 31, bits) * float(grid) for node in nodes_of(steps)}
         start, total = theta, np.zeros(31)
         for step in range(steps):
             for x, sign in zip(design[batch == step], signs[batch == step], strict=True):
@@ -142,7 +146,7 @@ def test_released_point_redrawn_from_the_seed(data, steps, clip_norm):
                     prefix = prefix + estimate(noise, range(left - size, left))[0]
                     left -= size
             theta = start - 0.02 * (total + prefix)
-    np.testing.assert_allclose(np.append(fit.coef_, fit.intercept_), theta, atol=1e-10)
+    np.testing.assert_allclose(np.append(fit.coef_, fit.intercept_), theta, atol=1e-5)  # six digits
 
 
 def test_rule_for_the_learning_rate():

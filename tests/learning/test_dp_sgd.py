@@ -1,5 +1,6 @@
 """DP-SGD: the distribution of its samples and noise, its steps against a naive loop, its guarantee."""
 
+from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 
@@ -16,8 +17,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from explorer.accounting import CompositionBound, RenyiBound
 from explorer.learning import DPGDClassifier, DPSGDClassifier, DPSGDRegressor
-from explorer.learning.learners.dp_sgd import poisson_samples
 from explorer.learning.learners.optimizers import SGD, Adam, Momentum
+from explorer.learning.sampling.bits import bits_of
+from explorer.learning.sampling.coins import poisson_samples
+from explorer.learning.sampling.rounded_normal import rounded_normal
 
 NOISELESS = {"epsilon": None, "noise_multiplier": 1e-12}
 
@@ -44,9 +47,7 @@ def test_scikit_learn_estimator(estimator, check):
     seed=st.integers(0, 2**32 - 1),
 )
 def test_samples_are_sets_of_records(n_records, steps, sampling_rate, seed):
-    samples = poisson_samples(
-        np.random.default_rng(seed), n_records=n_records, sampling_rate=sampling_rate, steps=steps
-    )
+    samples = poisson_samples(bits_of(seed), n_records=n_records, sampling_rate=sampling_rate, steps=steps)
     assert len(samples) == steps
     for sample in samples:
         assert (np.diff(sample) > 0).all()
@@ -57,7 +58,7 @@ def test_samples_are_sets_of_records(n_records, steps, sampling_rate, seed):
 @pytest.mark.parametrize("sampling_rate", [0.004, 0.1, 0.45, 0.9])
 def test_samples_have_the_law_of_independent_coins(sampling_rate):
     n, steps = 40, 30_000
-    samples = poisson_samples(np.random.default_rng(0), n_records=n, sampling_rate=sampling_rate, steps=steps)
+    samples = poisson_samples(bits_of(0), n_records=n, sampling_rate=sampling_rate, steps=steps)
     coins = np.zeros((steps, n))
     for row, sample in zip(coins, samples, strict=True):
         row[sample] = 1
@@ -93,16 +94,17 @@ def test_empty_samples_are_steps_of_noise(data, kind):
 
 
 def naive_fit(model, design, signs, clip_norm, optimizer_step):
-    """Every single gradient formed and clipped; the random numbers are those of the fit."""
+    """Every single gradient formed and clipped, in doubles; the random numbers are those of the fit."""
     n, d = design.shape
-    rng = np.random.default_rng(model.random_state)
+    bits = bits_of(model.random_state)
     mechanism = model.privacy_.mechanism
     batch, theta = model.batch_size, np.zeros(d)
     at_once = int(2**13 / batch)
     for start in range(0, mechanism.steps, at_once):
         steps = min(at_once, mechanism.steps - start)
-        noise = rng.normal(scale=mechanism.noise_multiplier * clip_norm, size=(steps, d))
-        samples = poisson_samples(rng, n_records=n, sampling_rate=batch / n, steps=steps)
+        noise = rounded_normal(Fraction(mechanism.noise_multiplier * clip_norm) * 2**42, steps * d, bits)
+        noise = noise.reshape(steps, d) / 2**42
+        samples = poisson_samples(bits, n_records=n, sampling_rate=batch / n, steps=steps)
         for t, (sample, draw) in enumerate(zip(samples, noise, strict=True), start=start + 1):
             total = draw.copy()
             for x, y in zip(design[sample], signs[sample], strict=True):
@@ -164,7 +166,9 @@ def test_fit_is_the_definition_step_by_step(data, kind, optimizer, naive_step, c
     rows = X / np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
     design = np.hstack([rows, np.ones((100, 1))])
     theta = naive_fit(model, design, 2.0 * y[:100] - 1, clip_norm or np.sqrt(2), naive_step())
-    np.testing.assert_allclose(np.append(model.coef_, model.intercept_), theta, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        np.append(model.coef_, model.intercept_), theta, rtol=1e-4, atol=1e-4
+    )  # six digits of each record
 
 
 def test_noise_has_the_stated_deviation():
@@ -191,7 +195,8 @@ def test_one_record_moves_a_step_by_its_clipped_gradient(data):
     n = len(X)
     change = n * np.append(everyone.coef_, everyone.intercept_)
     change -= (n - 1) * np.append(others.coef_, others.intercept_)
-    assert np.linalg.norm(change) == pytest.approx(0.2, rel=1e-9)  # the slope 1/2 at theta = 0 is beyond the clip
+    assert np.linalg.norm(change) == pytest.approx(0.2, rel=2e-6)  # the slope 1/2 at theta = 0 is beyond the clip
+    assert np.linalg.norm(change) <= 0.2 * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])

@@ -32,10 +32,11 @@ from explorer.learning import (
     PureObjectivePerturbationRegressor,
     Squared,
 )
-from explorer.learning.learners.descent import clipped_gradient
-from explorer.learning.learners.dp_sgd import _sparse_blocks, _SparseBlock
+from explorer.learning.integer_gradients import IntegerGradients, IntegerRecords
+from explorer.learning.learners.dp_sgd import _sparse_rows, _SparseBlock
 from explorer.learning.learners.linear import Problem, Release
 from explorer.learning.losses import losses
+from explorer.learning.objective import _gradient
 from explorer.learning.records.blocks import Block, Records, canonical, row_norms
 from explorer.learning.records.sources import records_of
 
@@ -112,21 +113,37 @@ def stands_for(record, kind):
 
 @contextmanager
 def watched():
-    """Lists of the terms of each sum of gradients, (weights, rows, constant), and of each bound C."""
-    sums, bounds = [], []
+    """Lists of the terms of each sum of gradients, (weights, rows, constant), and of each bound C.
+
+    Terms of integers are multiplied by their unit, a power of two.
+    """
+    sums, bounds, integers = [], [], []
     dot, sparse_dot, sensitivity = Block.transposed_dot, _SparseBlock.transposed_dot, Problem.sensitivity
+    total = IntegerGradients.total
+
+    def noted(weights, X, scale, constant):
+        one = 1.0
+        if integers:
+            weights, one = weights * integers[-1].grid, integers[-1].one
+        scaled = weights if scale is None else weights * scale
+        sums.append((scaled, X, weights * one if constant else 0 * weights))
 
     def of_block(block, weights):
         X = block.X.toarray() if sparse.issparse(block.X) else np.asarray(block.X, float)
-        scaled = weights if block.scale is None else weights * block.scale
-        sums.append((scaled, X, weights if block.constant else 0 * weights))
+        noted(weights, X, block.scale, block.constant)
         return dot(block, weights)
 
     def of_sparse_block(block, weights):
-        X = np.zeros((len(block.y), block.dimension - block.constant))
+        X = np.zeros((block.n_rows, block.dimension - block.constant))
         np.add.at(X, (block.rows, block.columns), block.values)
-        sums.append((weights, X, weights if block.constant else 0 * weights))
+        noted(weights, X, None, block.constant)
         return sparse_dot(block, weights)
+
+    def of_integers(self, records, theta):
+        integers.append(self)
+        result = total(self, records, theta)
+        integers.pop()
+        return result
 
     def of_problem(problem, clip_norm):
         bounds.append(sensitivity(problem, clip_norm)[0])
@@ -136,6 +153,7 @@ def watched():
         for owner, name, spy in (
             (Block, "transposed_dot", of_block),
             (_SparseBlock, "transposed_dot", of_sparse_block),
+            (IntegerGradients, "total", of_integers),
             (Problem, "sensitivity", of_problem),
         ):
             stack.enter_context(patch.object(owner, name, spy))
@@ -220,10 +238,13 @@ def test_wherever_the_gradient_is_taken(tmp_path_factory, record, target, kind, 
         vector = da.from_array(y, chunks=N) if kind.startswith("dask") else y
         records = records_of(X, vector, data_norm=1.0, constant=constant)
         with watched() as (sums, _), dask.config.set(scheduler="synchronous"):
-            total = records.total(clipped_gradient, theta, loss, clip_norm)[0]
-            if kind in ("csr", "csc", "coo", "lil"):
-                (block,) = _sparse_blocks(records, [np.arange(N)])
-                clipped_gradient(block, theta, loss, clip_norm)
+            total = records.total(_gradient, theta, loss, clip_norm)[0]
+            integers = IntegerGradients(loss=loss, bound=clip_norm, row_norm=np.hypot(1.0, constant), n_records=N)
+            with np.errstate(over="ignore", invalid="ignore"):  # as the learners have it
+                records.total(integers.of_block, theta)
+                if kind in ("csr", "csc", "coo", "lil"):
+                    ((part,),) = _sparse_rows(IntegerRecords(records, integers), [np.arange(N)])
+                    integers.total(part, theta)
         assert np.isfinite(total).all()
         assert_bounded(sums, clip_norm)
         added.append(sums)

@@ -99,7 +99,7 @@ def test_noise_shown_is_what_moved_the_paths(fits):
     path = fits[DP_SGD].path
     moved = [-(after - before) * n / state.learning_rate for before, after in pairwise(path)]
     noise = np.array(moved) - [gradient(theta) for theta in path[:-1]]
-    np.testing.assert_allclose(fits[DP_SGD].noise, noise[:, 0] / 8, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(fits[DP_SGD].noise, noise[:, 0] / 8, atol=1e-4)  # gradients are of six digits
     least = fits[ALGORITHM_1].path[-2]
     left = -(gradient(least) + state.l2_reg * least)
     np.testing.assert_allclose(fits[ALGORITHM_1].noise, np.full(8, left[0] / 8), atol=1e-4)

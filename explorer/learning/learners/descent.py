@@ -7,8 +7,10 @@ on one record's gradient g_i after clipping, and n the number of records,
     theta_(t+1) = theta_t - step(gradient_t),        theta_0 = 0,
 
 where `step` is an optimiser's update: by post-processing it costs no privacy. The last theta is released; all
-earlier ones are covered by the same guarantee. B is the expected batch size, not the realised one: dividing by the
-realised size would reveal it, and an empty sample is a step like any other, of noise alone.
+earlier ones are covered by the same guarantee. The sums and their noise are integers
+(`explorer.learning.integer_gradients`), so it holds for the bits of all iterates. B is the expected batch size, not the
+realised one: dividing by the realised size would reveal it, and an empty sample is a step like any other, of noise
+alone.
 
 References: Song, Chaudhuri & Sarwate 2013; Bassily, Smith & Thakurta 2014; Abadi et al. 2016.
 """
@@ -16,22 +18,30 @@ References: Song, Chaudhuri & Sarwate 2013; Bassily, Smith & Thakurta 2014; Abad
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from explorer.accounting import PrivacyBound, calibrate
-from explorer.learning.learners.linear import PrivateLearner, Problem, Release, generator
+from explorer.learning.grid import added, doubles
+from explorer.learning.integer_gradients import IntegerGradients
+from explorer.learning.learners.linear import PrivateLearner, Problem, Release
 from explorer.learning.learners.optimizers import Optimizer, optimizer_of
 from explorer.learning.losses import Loss
-from explorer.learning.objective import loss_on
-from explorer.learning.privacy import NEIGHBOURS, RANDOMNESS, PrivacyStatement
+from explorer.learning.privacy import ARITHMETIC, NEIGHBOURS, RANDOMNESS, PrivacyStatement
 from explorer.learning.records.blocks import AbstractRecords
+from explorer.learning.sampling.bits import Bits
+from explorer.learning.sampling.rounded_normal import rounded_normal
 from explorer.learning.types import Array
 from explorer.validation import non_negative, positive
 
-_ROUND_RECORDS, _ROUND_ENTRIES = 2**13, 2**21  # size of a round of random numbers; it determines the stream
+_ROUND_RECORDS, _ROUND_ENTRIES = 2**13, 2**21  # size of a round of random numbers; it determines how bits are used
+INTEGER_SUMS = (
+    "a record's slope is the same double wherever the record stands among others, and the records do not change during "
+    "the fit",
+)
 LARGEST_SQUARE = 1e200  # of |theta|^2: below it no margin overflows, which would undo the clipping
 
 
@@ -42,8 +52,8 @@ class NoisyDescent(PrivateLearner):
     - `_n_steps(problem)`, `_expected_batch(problem)`: public numbers, T and B;
     - `_mechanism(problem, noise_multiplier)`: the mechanism of all T steps; `_noise_std(problem, mechanism)`: sigma C;
     - `_assumptions`: the assumptions of its guarantee;
-    - `_gradients(records, problem, steps, rng)`: for each step, the number of records in the sample and a function from
-      theta to the sum of their clipped gradients.
+    - `_gradients(records, sums, steps, bits)`: for each step, the number of records in the sample and a function from
+      theta to the sum of their clipped gradients, in integers by `sums`.
     """
 
     epsilon: float | None
@@ -61,9 +71,6 @@ class NoisyDescent(PrivateLearner):
     _accountants: ClassVar[Mapping[str, Callable[..., PrivacyBound]]]
     _assumptions: ClassVar[tuple[str, ...]]
 
-    def _bits(self) -> np.random.Generator:
-        return generator(self.random_state)
-
     def _n_steps(self, problem: Problem) -> int:
         raise NotImplementedError
 
@@ -76,9 +83,13 @@ class NoisyDescent(PrivateLearner):
     def _noise_std(self, problem: Problem, mechanism: Any) -> float:
         raise NotImplementedError
 
+    def _prepared(self, records: Any, sums: IntegerGradients) -> Any:
+        """The records as `_gradients` takes them."""
+        return records
+
     def _gradients(
-        self, records: Any, problem: Problem, steps: int, rng: np.random.Generator
-    ) -> Iterator[tuple[int, Callable[[Array], Array]]]:
+        self, records: Any, sums: IntegerGradients, steps: int, bits: Bits
+    ) -> Iterator[tuple[int, Callable[[Array], np.ndarray]]]:
         raise NotImplementedError
 
     def _plan(self, problem: Problem) -> PrivacyStatement:
@@ -106,32 +117,33 @@ class NoisyDescent(PrivateLearner):
             bound=type(guarantee).__name__,
             mechanism=mechanism,
             uses=problem.uses,
-            assumptions=(NEIGHBOURS, *self._assumptions, *RANDOMNESS),
+            assumptions=(NEIGHBOURS, *self._assumptions, *RANDOMNESS, *INTEGER_SUMS, *ARITHMETIC[1:]),
         )
 
-    def _release(
-        self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, draws: np.random.Generator
-    ) -> Release:
-        rng = draws
-        steps, batch = self._n_steps(problem), self._expected_batch(problem)
-        noise_std = self._noise_std(problem, plan.mechanism)
+    def _release(self, records: AbstractRecords, problem: Problem, plan: PrivacyStatement, draws: Bits) -> Release:
+        steps, batch, bits = self._n_steps(problem), self._expected_batch(problem), draws
+        sums = integer_gradients(problem, self.clip_norm)
+        scale = Fraction(self._noise_std(problem, plan.mechanism)) / Fraction(sums.grid)
         decay = non_negative("l2_reg", self.l2_reg) / problem.n_records
         step = optimizer_of(self.optimizer).start(learning_rate=self.learning_rate, dimension=problem.dimension)
         at_once = int(max(1, min(_ROUND_RECORDS / batch, _ROUND_ENTRIES / batch / problem.dimension)))
         theta, evaluations, done = np.zeros(problem.dimension), 0, 0
+        prepared = self._prepared(records, sums)
         with np.errstate(over="ignore", invalid="ignore"):
             while done < steps:
-                noise = rng.normal(scale=noise_std, size=(min(at_once, steps - done), problem.dimension))
-                gradients = self._gradients(records, problem, len(noise), rng)
+                count = min(at_once, steps - done)
+                noise = rounded_normal(scale, count * problem.dimension, bits).reshape(count, problem.dimension)
+                gradients = self._gradients(prepared, sums, count, bits)
                 for (size, gradient), draw in zip(gradients, noise, strict=True):
-                    theta = theta - step((gradient(theta) + draw) / batch + decay * theta)
+                    total = doubles(added(gradient(theta), draw)) * sums.grid
+                    theta = theta - step(total / batch + decay * theta)
                     evaluations, done = evaluations + size, done + 1
                     if not theta @ theta <= LARGEST_SQUARE:
                         raise self._overflow(done)
                     if self.callback is not None:
                         self.callback(done, theta.copy())
                     if self.watch is not None:
-                        self.watch(theta.copy(), draw.copy())
+                        self.watch(theta.copy(), doubles(draw) * sums.grid)
         return Release(theta, evaluations)
 
     def _overflow(self, step: int) -> FloatingPointError:
@@ -141,13 +153,14 @@ class NoisyDescent(PrivateLearner):
         )
 
 
-def clipped_gradient(block: Any, theta: Array, loss: Loss, clip_norm: float | None) -> tuple[Array]:
-    """The sum of the block's per-record gradients, clipped to clip_norm unless it is None, ndarray (d,).
-
-    In a tuple, as `Records.total` requires.
-    """
-    slopes = loss_on(block, loss, clip_norm).derivative(block.dot(theta), block.y)
-    return (block.transposed_dot(slopes),)
+def integer_gradients(problem: Problem, clip_norm: float | None) -> IntegerGradients:
+    """The exact sums of the gradients of `problem`, each cut to the norm that the accounting assumes."""
+    return IntegerGradients(
+        loss=problem.loss,
+        bound=problem.sensitivity(clip_norm)[0],
+        row_norm=problem.row_norm,
+        n_records=problem.n_records,
+    )
 
 
 def resolve_accountant(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -10,17 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from explorer.accounting import Gaussian, GaussianLowerBound, TreeAggregation, calibrate_gaussian
-from explorer.learning.learners.descent import LARGEST_SQUARE, clipped_gradient
+from explorer.learning.grid import added, doubles
+from explorer.learning.learners.descent import INTEGER_SUMS, LARGEST_SQUARE, integer_gradients
 from explorer.learning.learners.linear import (
     PrivateLearner,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
     Problem,
     Release,
-    generator,
 )
 from explorer.learning.losses import Loss
-from explorer.learning.privacy import NEIGHBOURS, RANDOMNESS, PrivacyStatement
+from explorer.learning.privacy import ARITHMETIC, NEIGHBOURS, RANDOMNESS, PrivacyStatement
+from explorer.learning.sampling.bits import Bits
+from explorer.learning.sampling.coins import below
+from explorer.learning.sampling.rounded_normal import rounded_normal
 from explorer.learning.types import Array, RandomState
 from explorer.validation import natural, positive
 
@@ -29,6 +33,8 @@ _ASSUMPTIONS = (
     "each record's batch is drawn independently of the other records; no privacy amplification is claimed for it",
     "the class labels and the number of features are public",
     *RANDOMNESS,
+    *INTEGER_SUMS,
+    *ARITHMETIC[1:],
 )
 
 
@@ -103,6 +109,39 @@ def _combined(variance: float) -> float:
     return 2 * variance / (1 + 2 * variance)
 
 
+class _NoisyNodes:
+    """The published values of a tree's nodes: exact sums of their leaves in integers, plus rounded Gaussian noise.
+
+    Noise is added to every node before anything is computed from the nodes, so that what is computed, in doubles, is
+    post-processing. Called for the noise of a node by `prefix_noise`, which is linear, it returns the node's value;
+    what `prefix_noise` yields are then estimates of the prefix sums themselves.
+    """
+
+    def __init__(self, noise_std: float, grid: float, dimension: int, bits: Bits) -> None:
+        self._scale, self._grid = Fraction(noise_std) / Fraction(grid), grid
+        self._dimension, self._bits = dimension, bits
+        self._sums: list[np.ndarray] = []
+        self._complete = False
+
+    def start(self) -> Callable[[], Array]:
+        """Begin a new tree; return the function that gives the value of the next node."""
+        self._sums = []
+        return self._next_value
+
+    def add_leaf(self, total: np.ndarray) -> None:
+        """The sum of integers of the next leaf."""
+        self._sums.append(total)
+        self._complete = False
+
+    def _next_value(self) -> Array:
+        if self._complete:  # the leaf's own node has its value: this is the parent of the last two
+            right = self._sums.pop()
+            self._sums[-1] = added(self._sums[-1], right)
+        self._complete = True
+        noise = rounded_normal(self._scale, self._dimension, self._bits)
+        return doubles(added(self._sums[-1], noise)) * self._grid
+
+
 class _TreeAggregationLearner(PrivateLearner):
     """DP-FTRL on one problem; the parameters are those of DPFTRLClassifier."""
 
@@ -118,9 +157,6 @@ class _TreeAggregationLearner(PrivateLearner):
     watch: Callable[[Array, Array], object] | None
 
     _reads_single_records = True
-
-    def _bits(self) -> np.random.Generator:
-        return generator(self.random_state)
 
     def _plan(self, problem: Problem) -> PrivacyStatement:
         epsilon = positive("epsilon", self.epsilon)
@@ -144,24 +180,22 @@ class _TreeAggregationLearner(PrivateLearner):
             assumptions=_ASSUMPTIONS,
         )
 
-    def _release(self, records: Any, problem: Problem, plan: PrivacyStatement, draws: np.random.Generator) -> Release:
-        rng = draws
-        mechanism = plan.mechanism
-        clip_norm = problem.sensitivity(self.clip_norm)[1]
+    def _release(self, records: Any, problem: Problem, plan: PrivacyStatement, draws: Bits) -> Release:
+        mechanism, bits = plan.mechanism, draws
+        sums = integer_gradients(problem, self.clip_norm)
         rate = self._learning_rate(mechanism)
-        batches = independent_batches(records.n_records, steps=mechanism.steps, rng=rng)
+        batches = independent_batches(records.n_records, steps=mechanism.steps, bits=bits)
+        nodes = _NoisyNodes(mechanism.noise_std, sums.grid, problem.dimension, bits)
         theta, evaluations = np.zeros(problem.dimension), 0
-
-        def draw():
-            return rng.normal(scale=mechanism.noise_std, size=problem.dimension)
-
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(mechanism.epochs):
                 start, total, before = theta, np.zeros(problem.dimension), np.zeros(problem.dimension)
-                for rows, noise in zip(batches, prefix_noise(mechanism.steps, draw), strict=True):
-                    (gradient,) = clipped_gradient(records.take(rows), theta, problem.loss, clip_norm)
-                    total += gradient
-                    theta = start - rate * (total + noise)
+                estimates = prefix_noise(mechanism.steps, nodes.start())
+                for rows in batches:
+                    (gradient,) = sums.of_block(records.take(rows), theta)
+                    nodes.add_leaf(gradient)
+                    estimate = next(estimates)
+                    theta = start - rate * estimate
                     if not theta @ theta <= LARGEST_SQUARE:
                         raise FloatingPointError(
                             "theta overflowed: nothing is released; learning_rate or output_noise_std must be smaller: "
@@ -169,10 +203,11 @@ class _TreeAggregationLearner(PrivateLearner):
                         )
                     evaluations += len(rows)
                     if self.callback is not None:
-                        self.callback(evaluations, float(np.linalg.norm(gradient)))
+                        self.callback(evaluations, float(np.linalg.norm(doubles(gradient)) * sums.grid))
                     if self.watch is not None:
-                        self.watch(theta.copy(), noise - before)
-                    before = noise
+                        total += doubles(gradient) * sums.grid
+                        self.watch(theta.copy(), (estimate - total) - before)
+                        before = estimate - total
         return Release(theta, evaluations)
 
     def _learning_rate(self, mechanism: TreeAggregation) -> float:
@@ -182,13 +217,13 @@ class _TreeAggregationLearner(PrivateLearner):
         return positive("output_noise_std", self.output_noise_std) / noise
 
 
-def independent_batches(n_records: int, *, steps: int, rng: np.random.Generator) -> list[np.ndarray]:
+def independent_batches(n_records: int, *, steps: int, bits: Bits) -> list[np.ndarray]:
     """A batch for each record, uniform and independent of the others': list of `steps` ascending index arrays.
 
     Not a shuffle into batches of fixed size, in which adding a record would move others to another batch. Here an
     added record joins one batch and leaves the others unchanged.
     """
-    batch = rng.integers(steps, size=n_records)
+    batch = below(steps, n_records, bits)
     order = np.argsort(batch, kind="stable")
     ends = np.searchsorted(batch[order], np.arange(steps + 1))
     return [order[low:high] for low, high in pairwise(ends)]
@@ -246,7 +281,8 @@ class DPFTRLClassifier(PrivateLinearClassifier, _TreeAggregationLearner):
 
     Notes
     -----
-    The noise is drawn in floating point: `explorer.learning.noise` describes what its low bits can reveal.
+    Gradients are summed in integers and the noise of every node is exact, so the guarantee holds for the bits of all
+    iterates: docs/mathematics/floating_point.md, Theorem 5.
 
     References: Kairouz et al. 2021, Algorithm 1 with tree restarts (there one record is replaced by a zero gradient);
     Honaker 2015; Smith & Thakurta 2013.

@@ -7,23 +7,23 @@ gradients are never formed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
+from functools import lru_cache, partial
 from math import ceil
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from explorer.accounting import CompositionBound, PoissonSubsampledGaussian, PrivacyBound, RenyiBound
-from explorer.learning.learners.descent import NoisyDescent, clipped_gradient
+from explorer.learning.integer_gradients import IntegerGradients, IntegerRecords, IntegerRows, limited, total_of_parts
+from explorer.learning.learners.descent import NoisyDescent
 from explorer.learning.learners.linear import PrivateLinearClassifier, PrivateLinearRegressor, Problem
 from explorer.learning.learners.optimizers import Optimizer
 from explorer.learning.losses import Loss
-from explorer.learning.records.blocks import Block, Records
+from explorer.learning.sampling.bits import Bits
+from explorer.learning.sampling.coins import PoissonSampler
 from explorer.learning.types import Array, RandomState
 from explorer.validation import natural, positive
 
@@ -48,7 +48,10 @@ class _PoissonSampledDescent(NoisyDescent):
     )
 
     def _expected_batch(self, problem: Problem) -> float:
-        return min(positive("batch_size", self.batch_size), problem.n_records)
+        return self._expected_batch_of(problem.n_records)
+
+    def _expected_batch_of(self, n_records: int) -> float:
+        return min(positive("batch_size", self.batch_size), n_records)
 
     def _n_steps(self, problem: Problem) -> int:
         return natural("epochs", self.epochs) * ceil(problem.n_records / self._expected_batch(problem))
@@ -63,85 +66,66 @@ class _PoissonSampledDescent(NoisyDescent):
     def _noise_std(self, problem: Problem, mechanism: PoissonSubsampledGaussian) -> float:
         return mechanism.noise_multiplier * problem.sensitivity(self.clip_norm)[0]
 
+    def _prepared(self, records: Any, sums: IntegerGradients) -> IntegerRecords:
+        return IntegerRecords(records, sums)
+
     def _gradients(
-        self, records: Any, problem: Problem, steps: int, rng: np.random.Generator
-    ) -> Iterator[tuple[int, Callable[[Array], Array]]]:
-        rate = self._expected_batch(problem) / problem.n_records
-        samples = poisson_samples(rng, n_records=problem.n_records, sampling_rate=rate, steps=steps)
-        _, clip_norm = problem.sensitivity(self.clip_norm)
-        for block in (_sparse_blocks if sparse.issparse(records.X) else _dense_blocks)(records, samples):
-            yield len(block.y), partial(_gradient, block, problem.loss, clip_norm)
+        self, records: IntegerRecords, sums: IntegerGradients, steps: int, bits: Bits
+    ) -> Iterator[tuple[int, Callable[[Array], np.ndarray]]]:
+        n = records.n_records
+        samples = _sampler(n, self._expected_batch_of(n) / n).draw(steps, bits)
+        for rows in (_sparse_rows if records.is_sparse else _dense_rows)(records, samples):
+            yield sum(len(part.y) for part in rows), partial(total_of_parts, sums, rows)
 
 
-def poisson_samples(rng: np.random.Generator, *, n_records: int, sampling_rate: float, steps: int) -> list[np.ndarray]:
-    """The sample of each step: increasing ndarrays of record numbers, each included with probability q.
-
-    The n_records * steps Bernoulli(q) trials are independent. The gaps between successes, in one sequence of all
-    trials, are geometric; only the gaps are drawn.
-
-    Parameters
-    ----------
-    rng : numpy Generator
-    n_records, steps : int >= 1
-    sampling_rate : float in (0, 1], q
-    """
-    trials = n_records * steps
-    expected = trials * sampling_rate
-    parts, last = [], -1
-    while last < trials:
-        gaps = rng.geometric(sampling_rate, size=int(expected + 5 * np.sqrt(expected)) + 8)
-        parts.append(last + np.cumsum(np.minimum(gaps, trials + 1)))  # avoids overflow
-        last = parts[-1][-1]
-    successes = np.concatenate(parts)
-    ends = np.searchsorted(successes, n_records * np.arange(steps + 1))
-    rows = successes % n_records
-    return [rows[start:end] for start, end in pairwise(ends.tolist())]
+@lru_cache(maxsize=16)
+def _sampler(n_records: int, sampling_rate: float) -> PoissonSampler:
+    """The sampler of public numbers: its table takes as long as some steps."""
+    return PoissonSampler(n_records=n_records, sampling_rate=sampling_rate)
 
 
-def _gradient(block: Block | _SparseBlock, loss: Loss, clip_norm: float | None, theta: Array) -> Array:
-    return clipped_gradient(block, theta, loss, clip_norm)[0]
+def _dense_rows(records: IntegerRecords, samples: list[np.ndarray]) -> Iterator[list[IntegerRows]]:
+    for sample in samples:
+        yield [records.take(part) for part in limited(sample)]
 
 
-def _dense_blocks(records: Records, samples: Iterable[np.ndarray]) -> Iterator[Block]:
-    return map(records.take, samples)
-
-
-def _sparse_blocks(records: Records, samples: list[np.ndarray]) -> Iterator[_SparseBlock]:
-    """One block for each sample. All rows are indexed at once: an indexing operation has a high constant cost."""
-    block = records.take(np.concatenate(samples))
-    starts = block.X.indptr
-    counts = np.diff(starts)
-    values = block.X.data if block.scale is None else block.X.data * np.repeat(block.scale, counts)
-    columns = block.X.indices.astype(np.intp)
-    ends = np.cumsum([0] + [len(sample) for sample in samples]).tolist()
-    for start, end in pairwise(ends):
-        entries = slice(starts[start], starts[end])
-        yield _SparseBlock(
-            values=values[entries],
-            columns=columns[entries],
-            rows=np.repeat(np.arange(end - start), counts[start:end]),
-            y=block.y[start:end],
-            norms=block.norms[start:end],
-            dimension=records.dimension,
-            constant=block.constant,
-        )
+def _sparse_rows(records: IntegerRecords, samples: list[np.ndarray]) -> Iterator[list[IntegerRows]]:
+    """The rows of each sample. All are indexed at once: an indexing operation has a high constant cost."""
+    together = records.take(np.concatenate(samples))
+    X: Any = together.rows.X  # pyright: ignore[reportAttributeAccessIssue]
+    starts, columns, counts, low = X.indptr, X.indices.astype(np.intp), np.diff(X.indptr), 0
+    for sample in samples:
+        parts = []
+        for part in limited(sample):
+            high = low + len(part)
+            entries = slice(starts[low], starts[high])
+            block = _SparseBlock(
+                values=X.data[entries],
+                columns=columns[entries],
+                rows=np.repeat(np.arange(high - low), counts[low:high]),
+                n_rows=high - low,
+                dimension=X.shape[1] + together.rows.constant,
+                constant=together.rows.constant,
+            )
+            parts.append(IntegerRows(block, together.y[low:high], together.caps[low:high]))
+            low = high
+        yield parts
 
 
 @dataclass(frozen=True, kw_only=True)
 class _SparseBlock:
-    """A `Block` of scaled sparse rows by their entries; both products have a tenth of scipy's overhead."""
+    """Sparse rows by their entries, as a `Block` without scale; both products have a tenth of scipy's overhead."""
 
     values: np.ndarray
     columns: np.ndarray
     rows: np.ndarray
-    y: np.ndarray
-    norms: np.ndarray
+    n_rows: int
     dimension: int
     constant: bool
 
     def dot(self, theta: Array) -> Array:
         """Margins x_i.theta, ndarray (m,)."""
-        u = np.bincount(self.rows, weights=self.values * theta[self.columns], minlength=len(self.y))
+        u = np.bincount(self.rows, weights=self.values * theta[self.columns], minlength=self.n_rows)
         return u + theta[-1] if self.constant else u
 
     def transposed_dot(self, weights: Array) -> Array:
@@ -207,8 +191,8 @@ class DPSGDClassifier(PrivateLinearClassifier, _PoissonSampledDescent):
     Notes
     -----
     The number of records is assumed public. Batches of a shuffled pass over the data, as in most software, are not
-    Poisson samples, and this accounting does not hold for them. The noise is drawn in floating point:
-    `explorer.learning.noise` describes what its low bits can reveal.
+    Poisson samples, and this accounting does not hold for them. Coins and noise are exact and gradients are summed in
+    integers, so the guarantee holds for the bits of all iterates: docs/mathematics/floating_point.md, Theorem 5.
 
     References: Abadi et al. 2016; Mironov, Talwar & Zhang 2019.
 

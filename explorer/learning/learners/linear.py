@@ -102,12 +102,6 @@ class PrivateLearner(FreshStreams, BaseEstimator):
 
     _reads_single_records: ClassVar[bool] = False  # whether `_release` takes single records, not only sums over all
 
-    random_state: RandomState
-
-    def _bits(self) -> Any:
-        """The source of this fit's random bits."""
-        return bits_of(self.random_state)
-
     def _plan(self, problem: Problem) -> PrivacyStatement:
         """A PrivacyStatement for `problem`, whose `mechanism` is to run `problem.uses` times."""
         raise NotImplementedError
@@ -198,7 +192,7 @@ class PrivateLinearModel(PrivateLearner):
     def _fit(self, X: FeatureMatrix, targets: list) -> None:
         """Release one theta for each target vector; set the fitted attributes."""
         problem, plan = self._planned(X, len(targets))
-        bits = self._bits()
+        bits = bits_of(self.random_state)
         draws = [self._draw(problem, plan, bits) for _ in targets]
         records = records_of(X, targets[0], data_norm=problem.data_norm, constant=bool(self.fit_intercept))
         releases = [

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil
-from typing import Any
 
 import numpy as np
 
@@ -55,9 +53,10 @@ def rounded(reals: Reals, sign: np.ndarray, scale: Fraction, bits: Bits) -> np.n
 
 def _floor(k: int, x: Digits, scale: Fraction, bits: Bits) -> int:
     """floor(scale (k + x) + 1/2), drawing digits of x until it is known."""
-    while True:
-        least: Any = scale * (k + Fraction(x.value, 1 << x.count)) + Fraction(1, 2)
-        limit: Any = scale * (k + Fraction(x.value + 1, 1 << x.count)) + Fraction(1, 2)  # not attained
-        if int(least) == ceil(limit) - 1:
-            return int(least)
+    top, bottom = 2 * scale.numerator, 2 * scale.denominator
+    while True:  # floor(a / b + 1/2) = floor((2 a + b) / (2 b)) for integers
+        known, unit = (k << x.count) + x.value, bottom << x.count
+        whole = (top * known + unit // 2) // unit
+        if whole == -(-(top * (known + 1) + unit // 2) // unit) - 1:  # the upper end is not attained
+            return whole
         x.extend(bits)
