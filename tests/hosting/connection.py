@@ -35,8 +35,13 @@ class Page:
         socket = await websocket_connect(request, subprotocols=["bokeh", token or self.token])
         socket.protocol.set_nodelay(True)  # as browsers do
         socket.greeting = await receive(socket)  # None if the server closed it
-        socket.closing = asyncio.ensure_future(_close_at_the_end(socket))
+        closing = asyncio.ensure_future(_close_at_the_end(socket))
+        _closing.add(closing)  # the event loop refers to its tasks weakly: this one would be collected before the end
+        closing.add_done_callback(_closing.discard)
         return socket
+
+
+_closing = set()
 
 
 async def _close_at_the_end(socket):
@@ -45,6 +50,8 @@ async def _close_at_the_end(socket):
         await asyncio.Event().wait()
     finally:
         socket.close()
+        if socket.protocol is not None:
+            socket.protocol.stream.close()  # the loop does not wait for the server to close its end
 
 
 class Document:
