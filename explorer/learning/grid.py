@@ -73,14 +73,13 @@ def release_on_grid(theta: Array, noise: GridNoise) -> Array:
 
 
 def added(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The sums of integers of any size, ndarray (d,) of int64 or of Python's integers."""
-    if first.dtype == second.dtype == np.int64 and max(_size(first), _size(second)) < _LARGEST:
+    """The sums of integers of any size, ndarray (d,) of int64 or of Python's integers.
+
+    Arrays of int64 must hold integers of at most 2^62 in size; all samplers and sums of this package keep to that.
+    """
+    if first.dtype == second.dtype == np.int64:
         return first + second
     return first.astype(object) + second.astype(object)
-
-
-def _size(integers: np.ndarray) -> int:
-    return max(int(integers.max(initial=0)), -int(integers.min(initial=0)))
 
 
 def doubles(integers: np.ndarray) -> Array:

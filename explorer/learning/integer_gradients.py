@@ -15,6 +15,7 @@ been given with six digits.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -113,13 +114,18 @@ class IntegerGradients:
     def total(self, records: IntegerRows, theta: Array) -> np.ndarray:
         """sum_i q_i at theta for at most 2^10 records, in units of `grid`: ndarray (d,) of integers."""
         rows, y, caps = records
-        unit = _power_above(float(np.linalg.norm(theta))) * 2.0**-_THETA_BITS
+        unit = _power_above(math.sqrt(theta @ theta)) * 2.0**-_THETA_BITS
         whole = np.rint(theta / unit)
         if rows.constant:
             whole[-1] *= self.one
-        slopes = self.loss.derivative(rows.dot(whole) * (self.feature_unit * unit), y) / (self.grid / self.feature_unit)
-        weights = np.trunc(np.maximum(np.minimum(slopes, caps), -caps))
-        weights[np.isnan(weights)] = 0.0  # of infinities that a loss subtracts
+        margins = rows.dot(whole)
+        margins *= self.feature_unit * unit
+        weights = self.loss.derivative(margins, y) / (self.grid / self.feature_unit)
+        np.minimum(weights, caps, out=weights)
+        np.maximum(weights, -caps, out=weights)
+        np.trunc(weights, out=weights)
+        if math.isnan(weights.sum()):  # of infinities that a loss subtracts
+            weights[np.isnan(weights)] = 0.0
         sums = rows.transposed_dot(weights)
         if rows.constant:
             sums[-1] *= self.one
@@ -160,7 +166,9 @@ def total_of_parts(sums: IntegerGradients, parts: list[IntegerRows], theta: Arra
 
 def limited(rows: np.ndarray) -> list[np.ndarray]:
     """Consecutive parts of an index array, as many records in each as one exact sum takes; at least one."""
-    return [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)] or [rows]
+    if len(rows) <= ROWS:
+        return [rows]
+    return [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
 
 
 def _parts(block: Block) -> list[Block]:

@@ -35,7 +35,7 @@ from explorer.learning.records.inputs import is_dask, label_vector, refuse_text,
 from explorer.learning.records.sources import largest_norm, records_of
 from explorer.learning.sampling.bits import Bits, FreshStreams, bits_of
 from explorer.learning.types import Array, FeatureMatrix, RandomState
-from explorer.validation import is_magnitude, magnitude
+from explorer.validation import is_magnitude, magnitude, shorten
 
 NORM_RESERVE = 2.0**-30
 """Relative: what computed norms and scale factors may be too small by, for up to 2^22 entries in a row."""
@@ -123,6 +123,16 @@ def _finite_checks() -> Iterator[None]:
             yield
     except OverflowError:
         raise ValueError("X and y must be finite in double precision: got an integer beyond 1.8e308") from None
+
+
+def _refuse_weights(weights: dict[str, Any]) -> None:
+    """Raise ValueError if `fit` was given anything but X and y."""
+    for name, value in weights.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} must not be given: the guarantee is for records that all count once, and a weight would "
+                f"multiply the bounds on a record's gradient and curvature: got {name}={shorten(value)}"
+            )
 
 
 class PrivateLinearModel(PrivateLearner):
@@ -250,8 +260,12 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     def _vector(y: Any) -> Any:
         return label_vector(y)
 
-    def fit(self, X: FeatureMatrix, y: Any) -> Self:
-        """Fit to X, ndarray, CSR or Dask array (n, p), and labels y (n,); return self, or raise and release nothing."""
+    def fit(self, X: FeatureMatrix, y: Any, **weights: Any) -> Self:
+        """Fit to X, ndarray, CSR or Dask array (n, p), and labels y (n,); return self, or raise and release nothing.
+
+        No weights are taken: ValueError for sample_weight and the like.
+        """
+        _refuse_weights(weights)
         X, targets, classes = self._targets(X, y)
         self._fit(X, targets)
         self.classes_ = classes
@@ -311,8 +325,12 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     def _vector(y: Any) -> Any:
         return target_vector(y)
 
-    def fit(self, X: FeatureMatrix, y: Any) -> Self:
-        """Fit to X, ndarray, CSR or Dask array (n, p), and real y (n,); return self, or raise and release nothing."""
+    def fit(self, X: FeatureMatrix, y: Any, **weights: Any) -> Self:
+        """Fit to X, ndarray, CSR or Dask array (n, p), and real y (n,); return self, or raise and release nothing.
+
+        No weights are taken: ValueError for sample_weight and the like.
+        """
+        _refuse_weights(weights)
         X, targets, _ = self._targets(X, y)
         self._fit(X, targets)
         self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])

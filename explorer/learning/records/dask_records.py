@@ -94,7 +94,8 @@ def validated(estimator: Any, X: Any, y: Any, vector: Callable[[Any], np.ndarray
     y a vector of equally many finite numbers, or labels.
     """
     if not (isinstance(X, da.Array) and X.ndim == 2 and X.dtype.kind in "biuf" and X.shape[1] > 0):
-        raise ValueError(f"X must be a dask array of real numbers with two dimensions and columns: got {X!r}")
+        hint = "; X.to_dask_array(lengths=True) converts a DataFrame" if hasattr(X, "to_dask_array") else ""
+        raise ValueError(f"X must be a dask array of real numbers with two dimensions and columns{hint}: got {X!r}")
     # the type of X is inferred from scikit-learn's default, a string
     validate_data(estimator, X, y, skip_check_array=True)  # pyright: ignore[reportArgumentType]
     if X.numblocks[1] > 1:  # scipy concatenates chunks without checking them

@@ -24,13 +24,19 @@ Integers = NDArray[np.int64]
 def below(limit: int, size: int, bits: Bits) -> Integers:
     """`size` independent uniform whole numbers in [0, limit), ndarray (size,); limit at most 2^32.
 
-    By rejection. The first m of them do not depend on `size` beyond m, for the same bits.
+    floor(w limit / 2^32) for words w of 32 bits, without those with w limit mod 2^32 < 2^32 mod limit, of which each
+    number has the same count. The first m results do not depend on `size` beyond m, for the same bits.
+
+    References: Lemire 2019.
     """
-    mask = np.uint32((1 << (limit - 1).bit_length()) - 1)
-    found = np.zeros(0, np.uint32)
+    surplus = 2**32 % limit
+    found = np.zeros(0, np.uint64)
     while len(found) < size:
-        words = bits.words((size - len(found)) // 2 + 8).view(np.uint32) & mask
-        found = np.append(found, words[words < limit])
+        words = bits.words((size - len(found)) // 2 + 2).view(np.uint32)
+        products = words * np.uint64(limit)
+        if surplus:
+            products = products[(products & np.uint64(2**32 - 1)) >= surplus]
+        found = np.append(found, products >> np.uint64(32)) if len(found) else products >> np.uint64(32)
     return found[:size].astype(np.int64)
 
 

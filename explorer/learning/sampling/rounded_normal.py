@@ -44,7 +44,7 @@ def rounded(reals: Reals, sign: np.ndarray, scale: Fraction, bits: Bits) -> np.n
     product = (reals.k + reals.x * 2.0**-64) * float(scale)
     shifted = product + 0.5
     size = np.floor(shifted)
-    open_ = np.minimum(shifted - size, size + 1 - shifted) < (shifted + float(scale)) * 2.0**-50  # twice the error
+    open_ = np.minimum(shifted - size, size + 1 - shifted) < (shifted + float(scale)) * 2.0**-51  # at least the error
     whole = size.astype(np.int64)
     for i in np.flatnonzero(open_).tolist():
         whole[i] = _floor(int(reals.k[i]), reals.digits(i), scale, bits)
