@@ -12,6 +12,7 @@ from explorer.learning import (
     Huber,
     LogCosh,
     Logistic,
+    Loss,
     NoReleaseError,
     OutputPerturbationClassifier,
     PerturbedObjective,
@@ -217,3 +218,11 @@ def test_statement_has_the_number_and_coefficients_are_on_the_grid(kind):
     np.testing.assert_array_equal(coefficients, np.rint(coefficients))
     assert np.log2(fit.grid_) == round(np.log2(fit.grid_))
     assert len(set((coefficients.astype(np.int64) & 0xFFFF).ravel().tolist())) > 15  # the low bits are in use
+
+
+def test_a_loss_that_does_not_state_its_accuracy_is_refused():
+    class Unknown(Loss):
+        lipschitz, smoothness, monotone, labels = 1.0, 0.25, True, "signs"
+
+    with pytest.raises(ValueError, match="loss must state relative_error and absolute_error"):
+        AMPClassifier(loss=Unknown()).plan(np.eye(4), [0, 1, 0, 1])

@@ -101,6 +101,11 @@ class MinimumOnGrid(PrivateLearner):
         Up to n_max records a refusal takes a |b| beyond a norm that is exceeded with probability q at most, chosen such
         that (1 + e^epsilon) q for all uses is half of the reserve.
         """
+        if not all(hasattr(problem.loss, name) for name in ("relative_error", "absolute_error")):
+            raise ValueError(
+                "loss must state relative_error and absolute_error, the accuracy of its derivative in doubles: "
+                f"got loss={problem.loss!r}"
+            )
         mechanism, linear = plan.mechanism, self._linear_step(plan.mechanism)
         norm = error = 0.0
         if linear is not None:
