@@ -78,11 +78,15 @@ def test_tight_accounting_grants_less_regularisation_and_the_profile_less_noise(
 
 
 @pytest.mark.parametrize("method", ["amp_rdp", "amp_tight_noise", "amp_tight_risk", "output_perturbation"])
-def test_a_cell_alone_repeats_the_table(results, method):
-    """Up to a record or two: sums are rounded differently on another processor."""
+def test_a_cell_alone_is_one_of_the_tables_trials(results, method):
+    """The table was computed before noise was drawn exactly: a seed's noise is another draw of the same law now."""
     cell = Cell(dataset="synthetic_l", method=method, epsilon=1.0, delta=1e-5, trial=2)
-    recorded = results.set_index("seed")["accuracy"][cell.seed]
-    assert run_cell(cell)["accuracy"] == pytest.approx(recorded, abs=0.0011)
+    same = results[(results["dataset"] == "synthetic_l") & (results["method"] == method) & (results["epsilon"] == 1.0)]
+    trials = same["accuracy"]
+    assert abs(run_cell(cell)["accuracy"] - trials.mean()) < 4 * trials.std()
+    recorded, found = same.set_index("seed").loc[cell.seed], run_cell(cell)
+    for name in ("noise_std", "l2_reg"):
+        assert found[name] == pytest.approx(recorded[name], rel=1e-7)
 
 
 def test_provenance_is_recorded():
