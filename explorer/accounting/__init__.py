@@ -1,15 +1,15 @@
 """Privacy accounting: mechanisms, bounds on their privacy, and calibration; vectorised and in the log domain."""
 
 from explorer.accounting.approximate_minima import AMPBound, amp_accountant
-from explorer.accounting.bounds.attained import AttainedLowerBound
-from explorer.accounting.bounds.attaining_loss import OneRecordLoss, attaining_loss, linear_loss
+from explorer.accounting.bounds.attaining_loss import AttainingLoss, attaining_loss
+from explorer.accounting.bounds.exact import ExactBound
 from explorer.accounting.bounds.gaussian import GaussianLowerBound
 from explorer.accounting.bounds.hockey_stick import HockeyStickBound
 from explorer.accounting.bounds.kifer import KiferBound
+from explorer.accounting.bounds.one_record_loss import OneRecordLoss, linear_loss
 from explorer.accounting.bounds.pure import PureBound
 from explorer.accounting.bounds.refined import RefinedBound
 from explorer.accounting.bounds.renyi import RenyiBound
-from explorer.accounting.bounds.tight import TightBound
 from explorer.accounting.calibration import (
     Calibration,
     InfeasibleTarget,
@@ -53,29 +53,29 @@ from explorer.accounting.selection import (
 )
 from explorer.accounting.subsampling import poisson_subsampled_gaussian_rdp, steepest_order
 
-# The bounds on objective perturbation, of which the last two are lower bounds. As an attribute of this package the name
+# The bounds on objective perturbation, of which the last one is a lower bound. As an attribute of this package the name
 # hides the subpackage; `from explorer.accounting.bounds.renyi import ...` is not affected.
 bounds = (
     KiferBound,
     RenyiBound,
     HockeyStickBound,
     RefinedBound,
-    TightBound,
+    ExactBound,
     GaussianLowerBound,
-    AttainedLowerBound,
 )
 
 __all__ = [
     "AMPBound",
     "AdaptiveCompositionBound",
     "ApproximateMinimaPerturbation",
-    "AttainedLowerBound",
+    "AttainingLoss",
     "BestOfRuns",
     "BoundNotApplicable",
     "Calibration",
     "CanonneKamathSteinke",
     "CompositionBound",
     "DirectedPLDs",
+    "ExactBound",
     "GammaNoise",
     "Gaussian",
     "GaussianLowerBound",
@@ -104,7 +104,6 @@ __all__ = [
     "SelectionCorollaryBound",
     "SelectionProfileBound",
     "SelectionRenyiBound",
-    "TightBound",
     "TreeAggregation",
     "TruncatedNegativeBinomial",
     "amp_accountant",

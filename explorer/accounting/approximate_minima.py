@@ -43,13 +43,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr
 
-from explorer.accounting.bounds.attained import AttainedLowerBound
+from explorer.accounting.bounds.exact import ExactBound
 from explorer.accounting.bounds.gaussian import GaussianLowerBound, log_delta
 from explorer.accounting.bounds.hockey_stick import HockeyStickBound
 from explorer.accounting.bounds.kifer import KiferBound
 from explorer.accounting.bounds.refined import DirectionalBound, RefinedBound, monotone_log_delta
 from explorer.accounting.bounds.renyi import RenyiBound
-from explorer.accounting.bounds.tight import TightBound
 from explorer.accounting.logspace import log_normal_density
 from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, ObjectivePerturbation
 from explorer.accounting.pld.composition import (
@@ -260,8 +259,8 @@ def _refined(bound: DirectionalBound, epsilon: FloatArray, t: float, accuracy: f
     return np.maximum(remove, add)
 
 
-def _tight(bound: TightBound, epsilon: FloatArray, t: float, accuracy: float) -> FloatArray:
-    # the refined bound is never below the tight one, but has no error of chords, which is large far out in the tail
+def _exact(bound: ExactBound, epsilon: FloatArray, t: float, accuracy: float) -> FloatArray:
+    # the refined bound is never below the exact one, but has no error of chords, which is large far out in the tail
     return np.minimum(_any_bound(bound, epsilon, t, accuracy), _refined(bound, epsilon, t, accuracy))
 
 
@@ -273,7 +272,7 @@ def _any_bound(bound: PrivacyBound, epsilon: FloatArray, t: float, accuracy: flo
 
 
 # by exact type: a subclass may have another profile
-_COMPOSED: dict[type, _Composed] = {HockeyStickBound: _hockey_stick, RefinedBound: _refined, TightBound: _tight}
+_COMPOSED: dict[type, _Composed] = {HockeyStickBound: _hockey_stick, RefinedBound: _refined, ExactBound: _exact}
 _PLDS: dict[type, Callable[[object], DirectedPLDs]] = {
     HockeyStickBound: hockey_stick_plds,
     RefinedBound: refined_plds,
@@ -351,18 +350,16 @@ class AMPBound(ProfileBound):
 
 
 def _upper_bound(name: str, bound: Callable) -> Callable:
-    """`bound`; ValueError if it is one of the lower bounds."""
-    if bound in (GaussianLowerBound, AttainedLowerBound):
-        raise ValueError(
-            f"{name} must be an upper bound: got {name}={bound.__name__}, a lower bound, which is no guarantee"
-        )
+    """`bound`; ValueError if it is the lower bound."""
+    if bound is GaussianLowerBound:
+        raise ValueError(f"{name} must be an upper bound: got {name}=GaussianLowerBound, which is no guarantee")
     return bound
 
 
 _ON_OBJECTIVE: dict[str, Callable[[ObjectivePerturbation], PrivacyBound]] = {
     "hockey_stick": HockeyStickBound,
     "refined": RefinedBound,
-    "tight": TightBound,
+    "exact": ExactBound,
     "kifer": KiferBound,
 }
 
@@ -374,7 +371,7 @@ def amp_accountant(
 
     Parameters
     ----------
-    accountant : "renyi" (the paper's choice), "hockey_stick", "refined", "tight" or "kifer"; or the class of one of
+    accountant : "renyi" (the paper's choice), "hockey_stick", "refined", "exact" or "kifer"; or the class of one of
         these bounds, which for all but RenyiBound is wrapped in `AMPBound`; or any other callable, which is returned
         unchanged. For a bound of your own on ObjectivePerturbation: functools.partial(AMPBound, bound=...)
     name : str, the parameter's name in error messages
@@ -398,6 +395,6 @@ def amp_accountant(
         raise TypeError(f"{name} must be a name or callable: got {name}={accountant!r}")
     for bound in _ON_OBJECTIVE.values():
         if accountant is bound:
-            accuracy = {"accuracy": 1e-4} if bound is TightBound else {}  # about the tolerance of TightBound
+            accuracy = {"accuracy": 1e-4} if bound is ExactBound else {}
             return partial(AMPBound, bound=bound, **accuracy)
     return _upper_bound(name, accountant)

@@ -1,21 +1,23 @@
-"""The losses that attain the lower bound: their profiles by independent quadrature, their densities, their place."""
+"""The losses that attain the exact bound: their profiles by independent quadrature, their densities, their nearness."""
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from explorer.accounting import (
-    AttainedLowerBound,
+    AttainingLoss,
+    ExactBound,
     Gaussian,
     GaussianLowerBound,
     ObjectivePerturbation,
     OneRecordLoss,
     PrivacyBound,
-    TightBound,
     attaining_loss,
     linear_loss,
 )
+from explorer.accounting.bounds.one_record_loss import interval_log_delta, tail_log_delta
 from explorer.learning.densities import log_density, log_hockey_stick
 from tests.accounting.maps import inverse, leak, random_map
 from tests.accounting.strategies import log_uniform, mechanism
@@ -53,17 +55,18 @@ def test_profile_is_the_leak_of_the_map(s, kappa, monotone, seed, epsilon):
     for direction in DIRECTIONS:
         delta = np.exp(in_direction(loss, direction)(epsilon))
         assert delta == pytest.approx(expected[direction], rel=1e-5, abs=1e-8)
-        assert in_direction(loss, direction)(epsilon) <= in_direction(TightBound(m), direction)(epsilon) + 1e-9
+        assert in_direction(loss, direction)(epsilon) <= in_direction(ExactBound(m), direction)(epsilon) + 1e-9
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(("m", "epsilon"), CASES)
-def test_it_attains_the_lower_bound_and_its_densities_leak_as_much(m, epsilon, direction):
+def test_it_attains_the_bound_and_its_densities_leak_as_much(m, epsilon, direction):
     loss = attaining_loss(m, epsilon=epsilon, direction=direction)
+    own, bound = (in_direction(each, direction)(epsilon) for each in (loss, ExactBound(m)))
+    assert bound - 1e-8 <= own <= bound + 1e-12
+    assert loss.gap == max(bound - own, 0)
+    loss = attaining_loss(m, epsilon=epsilon, direction=direction, tolerance=1e-3)  # few jumps, for the quadrature
     own = in_direction(loss, direction)(epsilon)
-    attained, tight = (in_direction(bound(m), direction)(epsilon) for bound in (AttainedLowerBound, TightBound))
-    assert attained - 2e-9 <= own <= tight + 1e-12
-    assert own == pytest.approx(attained, abs=2e-4)
     noise = np.unique(np.concatenate([np.linspace(-12, 12, 100_001) * m.noise_std, loss.knots]))
     pair = loss.log_density_without(noise), loss.log_density_with(noise)
     difference = in_direction_privacy_loss(loss, direction)(noise)
@@ -156,12 +159,74 @@ def test_mirror_images_leak_alike():
 def test_the_whole_range_of_a_page_has_its_loss(s, kappa, epsilon, monotone, direction):
     m = mechanism(s, kappa, monotone)
     loss = attaining_loss(m, epsilon=epsilon, direction=direction)
-    own = in_direction(loss, direction)(epsilon)
-    attained, tight = (in_direction(bound(m), direction)(epsilon) for bound in (AttainedLowerBound, TightBound))
-    assert own <= tight + 1e-12 * abs(tight) + 1e-13
-    if attained > -1e4:
-        assert own >= attained - 1e-7 * max(1, abs(attained))
+    own, bound = (in_direction(each, direction)(epsilon) for each in (loss, ExactBound(m)))
+    assert own <= bound + 1e-12 * abs(bound) + 1e-13
+    if bound > -50:
+        assert own >= bound - 1e-8
+    assert loss.gap == max(bound - own, 0)
     assert np.isfinite(loss.log_density_with(np.linspace(-9, 9, 7) / s)).all()
+
+
+def test_the_parts_of_the_loss_are_named():
+    """A ramp alone up to log(1+kappa); beyond it a ramp and what follows; a linear loss has neither."""
+    ramp = attaining_loss(FIGURE_1, epsilon=0.1, direction="remove")
+    assert (ramp.ramp, ramp.followed) == (ramp.knots, None)
+    both = attaining_loss(FIGURE_1, epsilon=0.19, direction="remove")
+    assert isinstance(both, AttainingLoss)
+    assert both.ramp[0] == both.knots[0] and both.ramp[1] == both.followed[0] < both.followed[1] == both.knots[-1]
+    slope = both.shift_slope(np.linspace(*both.ramp, 7)[:-1])
+    np.testing.assert_allclose(slope, FIGURE_1.curvature_ratio, rtol=1e-9)
+    inside = both.shift_slope(np.linspace(*both.followed, 5000)[:-1])
+    assert 0 < inside.mean() < 0.9 * FIGURE_1.curvature_ratio
+    monotone = ObjectivePerturbation(noise_std=10, l2_reg=5, lipschitz=1, smoothness=1, monotone_loss=True)
+    assert attaining_loss(monotone, epsilon=0.3, direction="add").ramp is None
+
+
+def test_fewer_steps_come_less_near():
+    rough, fine = (attaining_loss(FIGURE_1, epsilon=0.3, direction="remove", tolerance=t) for t in (1e-4, 1e-8))
+    assert 1e-6 < rough.gap <= 1e-4 and fine.gap <= 1e-8
+    assert len(rough.knots) < len(fine.knots) / 10
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_below_zero_the_loss_attains_by_duality(direction):
+    loss = attaining_loss(FIGURE_1, epsilon=-0.3, direction=direction)
+    own, bound = (in_direction(each, direction)(-0.3) for each in (loss, ExactBound(FIGURE_1)))
+    assert bound - 1e-8 <= own <= bound + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "y0", "y1", "r0", "r1"),
+    [
+        (0.3, 1.0, 1.2, 0.1, 0.08),
+        (2.0, 7.0, 7.5, 0.3, 0.2),
+        (50.0, 499.9, 500.0, 0.1, 0.0999),
+        (0.1, -3, 2, 1.0, -0.5),
+        (0.0, -40, 1, 2, 2),
+        (5.0, 40, 41, 0.2, 0.2),
+    ],
+)
+def test_pieces_are_their_integrals_from_below(epsilon, y0, y1, r0, r1):
+    with mpmath.workdps(60):
+        e, a, b, ra, rb = map(mpmath.mpf, (epsilon, y0, y1, r0, r1))
+        tail = lambda x: mpmath.erfc(x / mpmath.sqrt(2)) / 2  # noqa: E731
+        exact = tail(a) - tail(b) - mpmath.exp(e) * (tail(a + ra) - tail(b + rb))
+        beyond = tail(a) - mpmath.exp(e) * tail(a + ra)
+        for value, got in (
+            (exact, interval_log_delta(epsilon, y0, y1, r0, r1)),
+            (beyond, tail_log_delta(epsilon, y0, r0)),
+        ):
+            if value > 0:
+                log_value = float(mpmath.log(value))
+                assert got <= log_value + 1e-15 * abs(log_value)
+                assert got == pytest.approx(log_value, rel=1e-9, abs=1e-9)
+            else:
+                assert got == -np.inf
+
+
+def test_nothing_is_earned_over_nothing():
+    assert interval_log_delta(0.1, 1.0, 1.0, 0.1, 0.1) == -np.inf
+    assert interval_log_delta(0.1, 2.0, 1.0, 0.1, 0.1) == -np.inf
 
 
 def test_bad_parameters_are_named():
@@ -183,8 +248,10 @@ def test_bad_parameters_are_named():
         loss(shifts=(0, 1.1))
     with pytest.raises(ValueError, match="one sign for a monotone loss"):
         loss(mechanism=ObjectivePerturbation(noise_std=1, l2_reg=1, lipschitz=1, smoothness=1, monotone_loss=True))
-    with pytest.raises(ValueError, match="epsilon must be a finite number > 0"):
-        attaining_loss(FIGURE_1, epsilon=0.0, direction="add")
+    with pytest.raises(ValueError, match="epsilon must be a finite number"):
+        attaining_loss(FIGURE_1, epsilon=np.inf, direction="add")
+    with pytest.raises(ValueError, match="tolerance must be a finite number > 0"):
+        attaining_loss(FIGURE_1, epsilon=0.1, direction="add", tolerance=0)
     for function in (attaining_loss, linear_loss):
         with pytest.raises(ValueError, match="direction must be one of add, remove: got direction='both'"):
             function(FIGURE_1, direction="both", **({"epsilon": 1.0} if function is attaining_loss else {}))

@@ -1,294 +1,192 @@
-"""The training loss that attains `AttainedLowerBound`: its map of the noise, its densities and its privacy profile.
+"""The training loss that leaks as much as any at a given epsilon: it attains `ExactBound`, or comes near it.
 
-With one record, one dimension and an empty Z, the noise b gives theta = -b / lambda, and with the record the same theta
-results from the noise T(b) = b + h(b), where h(b) = -f'(theta) (`explorer.accounting.bounds.refined`). Maps with |h| <=
-L and 0 <= h' <= beta / lambda and losses thus correspond one to one: f'(theta) = -h(-lambda theta). The maps that
-attain the lower bound are piecewise linear, so their losses are piecewise quadratic: linear where h is constant, of
-curvature beta where the slope of h is largest. For Huber's loss h rises once, from -L to L.
+Its map of the noise (`explorer.accounting.bounds.one_record_loss`) is the optimal one of the proofs:
 
-The profile of such a map is a sum of differences of normal tails, over the parts of its pieces on which the privacy
-loss exceeds epsilon; their ends solve a quadratic equation.
+- "add": the constant h = L, or one rise of h at the largest slope (`explorer.accounting.bounds.exact_add`);
+- "remove", epsilon <= log(1+kappa): one ramp, on which h changes at the largest slope from one end of its range to the
+  other (`explorer.accounting.bounds.exact_remove`);
+- "remove", epsilon > log(1+kappa): a ramp, and then the curve y*(r) that maximises what each unit of the shift r gains.
+  Along the curve the shift changes more slowly than the slope allows, where a loss gains strictly less than the
+  supremum; so it is followed by a staircase: short ramps at the largest slope, each centred where its units gain most,
+  with the shift constant between them. n steps lose a part of order 1/n^2 of delta. The steps are placed so that each
+  loses the same: their density in r is the cube root of |w_yy| (dz/dr)^2, w the gain and z = y* + r/kappa'.
+
+At epsilon < 0 a loss attains one direction where it attains the other at -epsilon, by duality.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import log_ndtr
 
-from explorer.accounting.bounds.attained import best_ramp, interval_log_delta, staircases, tail_log_delta
-from explorer.accounting.bounds.refined import dual_log_delta
-from explorer.accounting.bounds.tight import add_controls
-from explorer.accounting.logspace import log1mexp, log_normal_density
+from explorer.accounting.bounds.exact import ExactBound
+from explorer.accounting.bounds.exact_add import add_controls
+from explorer.accounting.bounds.exact_remove import Ramp, RampAndCurve, curve, curve_start
+from explorer.accounting.bounds.one_record_loss import OneRecordLoss, checked_direction
 from explorer.accounting.mechanisms import ObjectivePerturbation
-from explorer.accounting.protocol import ProfileBound
 from explorer.accounting.types import FloatArray
-from explorer.validation import epsilon_array, instance, positive, real_array
+from explorer.validation import instance, positive, real
 
-DIRECTIONS = ("add", "remove")
-_SLACK = 1e-9  # relative tolerance, for rounding, of a slope
 _TOGETHER = 1e-13  # relative to the largest knot: two that are closer are merged
 _EQUAL = 1e-9  # in log delta
-_FARTHEST = 1e100  # |epsilon| beyond which delta is that at the limit
-
-Map: TypeAlias = tuple[FloatArray, FloatArray]  # knots and shifts
+_MISSED = 25.0  # the staircase follows all but e^-25 of the curve's gain
+_FEW, _MOST = 64, 20_000  # steps
+_PLACES = 400  # points of the curve from which the steps are placed
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneRecordLoss(ProfileBound):
-    """A convex, piecewise quadratic loss of one record in one dimension, given by its map T = id + h of the noise.
+class AttainingLoss(OneRecordLoss):
+    """The `OneRecordLoss` that `attaining_loss` found, and how near it comes to the exact profile.
 
-    As a `PrivacyBound` it returns the exact privacy profile of the mechanism with this loss, which is a lower bound for
-    the mechanism over all losses.
-
-    Parameters
+    Attributes
     ----------
-    mechanism : ObjectivePerturbation, with whose lipschitz and smoothness the loss must comply
-    knots : sequence of floats, increasing, at least one: values of the noise b between which h is linear, beyond which
-        it is constant
-    shifts : sequence of as many floats, h there: non-decreasing, |h| <= lipschitz, of slope <= smoothness / l2_reg,
-        and of one sign if the mechanism's losses are monotone
-
-    Raises
-    ------
-    TypeError for another mechanism; ValueError if knots or shifts break a rule.
+    epsilon, direction : what it was made for
+    ramp : (low, high), the values of the noise b between which h changes at the largest slope; None for a linear loss
+    followed : (low, high), the values of the noise b between which it follows the curve of largest gain in steps; None
+        where a ramp alone attains the bound
     """
 
-    mechanism: ObjectivePerturbation
-    knots: tuple[float, ...]
-    shifts: tuple[float, ...]
+    epsilon: float
+    direction: str
+    ramp: tuple[float, float] | None = None
+    followed: tuple[float, float] | None = None
 
-    def __post_init__(self) -> None:
-        mechanism = instance("mechanism", self.mechanism, ObjectivePerturbation)
-        knots, shifts = (np.atleast_1d(real_array(name, getattr(self, name))) for name in ("knots", "shifts"))
-        step, rise = np.diff(knots), np.diff(shifts)
-        slack = _SLACK * step * mechanism.curvature_ratio + 1e-14 * np.abs(shifts).max(initial=0)
-        if knots.ndim > 1 or knots.size == 0 or knots.shape != shifts.shape or not (step > 0).all():
-            raise ValueError(f"knots must increase, one for each of shifts: got knots={self.knots!r}")
-        if not ((rise >= 0) & (rise <= mechanism.curvature_ratio * step + slack)).all():
-            raise ValueError(
-                f"shifts must rise with a slope of at most smoothness / l2_reg = {mechanism.curvature_ratio:g}: "
-                f"got shifts={self.shifts!r}"
-            )
-        if not (np.abs(shifts) <= mechanism.lipschitz * (1 + _SLACK)).all():
-            raise ValueError(f"shifts must be within lipschitz={mechanism.lipschitz:g}: got shifts={self.shifts!r}")
-        if mechanism.monotone_loss and shifts.min() < 0 < shifts.max():
-            raise ValueError(f"shifts must have one sign for a monotone loss: got shifts={self.shifts!r}")
-        object.__setattr__(self, "knots", tuple(knots.tolist()))
-        object.__setattr__(self, "shifts", tuple(shifts.tolist()))
-
-    def shift(self, noise: ArrayLike) -> FloatArray:
-        """h(b), of the shape of `noise`: with the record, b + h(b) gives the theta that b gives without it."""
-        return np.interp(real_array("noise", noise), self.knots, self.shifts)
-
-    def shift_slope(self, noise: ArrayLike) -> FloatArray:
-        """h'(b), of the shape of `noise`; at a knot the right derivative."""
-        piece = np.searchsorted(self.knots, real_array("noise", noise), side="right")
-        return np.concatenate([[0.0], np.diff(self.shifts) / np.diff(self.knots), [0.0]])[piece]
-
-    def value(self, theta: ArrayLike) -> FloatArray:
-        """f(theta), 0 at 0, of theta's shape: the integral of h from 0 to b = -lambda theta, over lambda."""
-        noise = -self.mechanism.l2_reg * real_array("theta", theta)
-        return (self._integral(noise) - self._integral(0.0)) / self.mechanism.l2_reg
-
-    def derivative(self, theta: ArrayLike) -> FloatArray:
-        """f'(theta) = -h(-lambda theta), of theta's shape."""
-        return -self.shift(-self.mechanism.l2_reg * real_array("theta", theta))
-
-    def second_derivative(self, theta: ArrayLike) -> FloatArray:
-        """f''(theta) = lambda h'(-lambda theta), of theta's shape; at a kink of f' the left derivative."""
-        return self.mechanism.l2_reg * self.shift_slope(-self.mechanism.l2_reg * real_array("theta", theta))
-
-    def log_density_without(self, noise: ArrayLike) -> FloatArray:
-        """Log of the density, without the record, of the theta that the noise b gives, as a density in b."""
-        sigma = self.mechanism.noise_std
-        return log_normal_density(real_array("noise", noise) / sigma) - np.log(sigma)
-
-    def log_density_with(self, noise: ArrayLike) -> FloatArray:
-        """Log of the density of the same theta with the record: that of the noise at T(b), times T'(b)."""
-        noise = real_array("noise", noise)
-        return self.log_density_without(noise + self.shift(noise)) + np.log1p(self.shift_slope(noise))
-
-    def privacy_loss_add(self, noise: ArrayLike) -> FloatArray:
-        """log p(theta|Z) / p(theta|Z'), where Z' has the record, of the theta that b gives without it, nats."""
-        return -self.privacy_loss_remove(noise)
-
-    def privacy_loss_remove(self, noise: ArrayLike) -> FloatArray:
-        """log p(theta|Z') / p(theta|Z) of the theta that the noise b gives on Z, nats; of the shape of `noise`."""
-        sigma = self.mechanism.noise_std
-        u, h = real_array("noise", noise) / sigma, self.shift(noise) / sigma
-        return np.log1p(self.shift_slope(noise)) - h * (u + h / 2)
-
-    def log_delta_add(self, epsilon: ArrayLike) -> FloatArray:
-        """Log delta of M(Z) from M(Z'), of epsilon's shape; any real epsilon, nats."""
-        return self._profile(epsilon, self._map(), self._inverse())
-
-    def log_delta_remove(self, epsilon: ArrayLike) -> FloatArray:
-        """Log delta of M(Z') from M(Z), of epsilon's shape; any real epsilon, nats."""
-        return self._profile(epsilon, self._inverse(), self._map())
-
-    def log_delta(self, epsilon: ArrayLike) -> FloatArray:
-        """Log delta, of epsilon's shape: the larger of both directions, at any real epsilon (nats)."""
-        return np.maximum(self.log_delta_add(epsilon), self.log_delta_remove(epsilon))
-
-    def _profile(self, epsilon: ArrayLike, own: Map, other: Map) -> FloatArray:
-        epsilon = epsilon_array(epsilon)
-        flat = np.clip(epsilon, -_FARTHEST, _FARTHEST).ravel()
-        value = np.empty(flat.shape)
-        negative = flat < 0
-        value[~negative] = _map_log_delta(flat[~negative], *own)
-        value[negative] = dual_log_delta(flat[negative], _map_log_delta(-flat[negative], *other))
-        return np.minimum(value, 0.0).reshape(epsilon.shape)[()]
-
-    def _map(self) -> Map:
-        """Knots and shifts of T in units of sigma."""
-        return np.array(self.knots) / self.mechanism.noise_std, np.array(self.shifts) / self.mechanism.noise_std
-
-    def _inverse(self) -> Map:
-        """Knots and shifts of T^-1 in units of sigma: at u + h the shift is -h."""
-        knots, shifts = self._map()
-        return knots + shifts, -shifts
-
-    def _integral(self, noise: FloatArray | float) -> FloatArray:
-        """The integral of h from the first knot to `noise`."""
-        knots, shifts = np.array(self.knots), np.array(self.shifts)
-        area = np.concatenate([[0.0], np.cumsum(np.diff(knots) * (shifts[:-1] + shifts[1:]) / 2)])
-        start = np.clip(np.searchsorted(knots, noise, side="right") - 1, 0, None)
-        return area[start] + (noise - knots[start]) * (shifts[start] + self.shift(noise)) / 2
+    @cached_property
+    def gap(self) -> float:
+        """log delta of `ExactBound`, in this direction and at this epsilon, minus that of this loss; >= 0."""
+        name = f"log_delta_{self.direction}"
+        bound, own = (getattr(each, name)(self.epsilon) for each in (ExactBound(self.mechanism), self))
+        return max(float(bound - own), 0.0)
 
 
-def attaining_loss(mechanism: ObjectivePerturbation, *, epsilon: float, direction: str) -> OneRecordLoss:
-    """The loss that attains `AttainedLowerBound` for the direction at this epsilon.
+def attaining_loss(
+    mechanism: ObjectivePerturbation, *, epsilon: float, direction: str, tolerance: float = 1e-8
+) -> AttainingLoss:
+    """The loss within the mechanism's constants whose delta at this epsilon is the largest in this direction.
 
-    It has the largest exact delta of the losses from which the lower bound is computed: for "add" the linear one and at
-    most two controls of `explorer.accounting.bounds.tight`, of which one is the supremum; for "remove" the linear one,
-    one ramp, and staircases, see `explorer.accounting.bounds.attained`. Of equal ones the simplest is returned. Its
-    mirror image has the same delta. Where log delta is far below -10^4, rounding merges knots, and the delta of the
-    loss may be less than the bound.
+    For "add", and for "remove" up to epsilon = log(1 + beta/lambda), it attains `ExactBound`; for "remove" beyond, no
+    loss does, and this one, of sufficiently many steps, comes within `tolerance` of its log delta; see
+    `AttainingLoss.gap`. Of equal ones the simplest is returned. Its mirror image has the same delta.
+
+    Where log delta is far below -10^4, rounding merges knots, and the loss may leak less.
 
     Parameters
     ----------
     mechanism : ObjectivePerturbation, with any l2_reg > 0
-    epsilon : float > 0, nats
+    epsilon : float, finite, nats
     direction : "add" or "remove"
+    tolerance : float > 0, in log delta; a staircase has as many steps as that takes, and 20 000 at most
 
     Returns
     -------
-    OneRecordLoss
+    AttainingLoss
 
     Raises
     ------
-    TypeError for another mechanism; ValueError for another epsilon or direction.
+    TypeError for another mechanism; ValueError for another epsilon, direction or tolerance.
+
+    Examples
+    --------
+    >>> from explorer.accounting import ObjectivePerturbation, attaining_loss
+    >>> mechanism = ObjectivePerturbation(noise_std=10, l2_reg=5, lipschitz=1, smoothness=1)
+    >>> loss = attaining_loss(mechanism, epsilon=0.1, direction="add")
+    >>> loss.knots, loss.shifts  # Huber's
+    ((-5.0, 5.0), (-1.0, 1.0))
     """
     mechanism = instance("mechanism", mechanism, ObjectivePerturbation)
-    at = np.array([positive("epsilon", epsilon)])
-    if direction not in DIRECTIONS:
-        raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}: got direction={direction!r}")
-    s, kappa = mechanism.sensitivity_ratio, mechanism.curvature_ratio
-    maps, profile = {"add": (_add_maps, "log_delta_add"), "remove": (_remove_maps, "log_delta_remove")}[direction]
+    epsilon = real("epsilon", epsilon, rule="a finite number", valid=np.isfinite)
+    tolerance, direction = positive("tolerance", tolerance), checked_direction(direction)
+    plans = _add_plans if (direction == "add") == (epsilon >= 0) else _remove_plans
+    made_for = {"mechanism": mechanism, "epsilon": epsilon, "direction": direction}
     with np.errstate(all="ignore"):
-        found = [_loss(mechanism, *each) for each in maps(at, s, kappa, monotone=mechanism.monotone_loss)]
-    attained = np.array([getattr(loss, profile)(at[0]) for loss in found])
-    return found[int(np.argmax(attained >= attained.max() - _EQUAL))]
+        found = [_loss(made_for, plan) for plan in plans(mechanism, abs(epsilon), _FEW)]
+        best = _best(found)
+        steps = _FEW
+        while best.followed is not None and best.gap > tolerance and steps < _MOST:
+            steps = min(int(1.1 * steps * np.sqrt(best.gap / tolerance)) + 1, _MOST)
+            best = _best([best, _loss(made_for, plans(mechanism, abs(epsilon), steps)[-1])])
+    return best
 
 
-def linear_loss(mechanism: ObjectivePerturbation, *, direction: str) -> OneRecordLoss:
-    """The linear loss, of slope lipschitz: objective perturbation with it is the Gaussian mechanism.
-
-    Its sign is that of the linear part of `attaining_loss`; parameters, returns and errors as there.
-    """
-    sign = {"add": 1.0, "remove": -1.0}
-    if direction not in sign:
-        raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}: got direction={direction!r}")
-    return OneRecordLoss(mechanism=mechanism, knots=(0.0,), shifts=(sign[direction] * mechanism.lipschitz,))
+def _best(losses: list[AttainingLoss]) -> AttainingLoss:
+    """The first of those with the least gap."""
+    gaps = np.array([loss.gap for loss in losses])
+    return losses[int(np.argmax(gaps <= gaps.min() + _EQUAL))]
 
 
-def _add_maps(epsilon: FloatArray, s: float, kappa: float, *, monotone: bool) -> Iterator[Map]:
-    """Knots and shifts, in units of sigma, of the candidates for "add"; epsilon of shape (1,)."""
-    yield np.zeros(1), np.full(1, s)
-    if monotone:
-        return
-    for zero, (_, h1, _), (_, h2, _) in add_controls(epsilon, sensitivity_ratio=s, curvature_ratio=kappa):
-        yield np.concatenate([zero - h1 / kappa, zero + h2 / kappa]), np.concatenate([-h1, h2])
+@dataclass(frozen=True)
+class _Plan:
+    """A map in units of sigma: its knots and shifts, and the indices of the first and last knot of its two parts."""
+
+    knots: FloatArray
+    shifts: FloatArray
+    ramp: tuple[int, int] | None = None
+    followed: tuple[int, int] | None = None
 
 
-def _remove_maps(epsilon: FloatArray, s: float, kappa: float, *, monotone: bool) -> Iterator[Map]:
-    """Knots and shifts, in units of sigma, of the candidates for "remove"; epsilon of shape (1,)."""
-    yield np.zeros(1), np.full(1, -s)
-    ratios = {"sensitivity_ratio": s, "curvature_ratio": kappa}
-    slope_limit = kappa / (1 + kappa)
-    _, p, r2 = best_ramp(epsilon, **ratios, lowest=0.0 if monotone else -s)
-    yield _inverse_map(np.concatenate([p, p + (s - r2) / slope_limit]), np.concatenate([np.full(1, s), r2]))
-    if epsilon[0] >= np.log1p(kappa):
-        for begin, end, level in zip(*(each[..., 0] for each in staircases(epsilon, **ratios)), strict=True):
-            knots = np.stack([begin, end], axis=1).ravel()
-            yield _inverse_map(np.maximum.accumulate(knots), np.repeat(level, 2)[1:-1])
+def _add_plans(mechanism: ObjectivePerturbation, epsilon: float, steps: int) -> list[_Plan]:
+    """The candidates for "add" at epsilon >= 0."""
+    s, kappa = mechanism.sensitivity_ratio, mechanism.curvature_ratio
+    plans = [_Plan(np.zeros(1), np.full(1, s))]
+    if not mechanism.monotone_loss:
+        for zero, (_, h1, _), (_, h2, _) in add_controls(np.array([epsilon]), sensitivity_ratio=s, curvature_ratio=kappa):
+            knots = np.concatenate([zero - h1 / kappa, zero + h2 / kappa])
+            plans.append(_Plan(knots, np.concatenate([-h1, h2]), ramp=(0, 1)))
+    return plans
 
 
-def _inverse_map(knots: FloatArray, shifts: FloatArray) -> Map:
-    return knots + shifts, -shifts
+def _remove_plans(mechanism: ObjectivePerturbation, epsilon: float, steps: int) -> list[_Plan]:
+    """The candidates for "remove" at epsilon >= 0."""
+    s, kappa = mechanism.sensitivity_ratio, mechanism.curvature_ratio
+    linear, at = _Plan(np.zeros(1), np.full(1, -s)), np.array([epsilon])
+    if epsilon > np.log1p(kappa):
+        return [linear, _staircase(RampAndCurve(at, s, kappa), steps)]
+    shifts = np.array([s, 0.0 if mechanism.monotone_loss else -s])
+    start = Ramp(at, s, kappa).line(monotone=mechanism.monotone_loss) / s - s / 2
+    return [linear, _of_inverse(start + (s - shifts) * (1 + 1 / kappa), shifts, ramp=(0, 1))]
 
 
-def _loss(mechanism: ObjectivePerturbation, knots: FloatArray, shifts: FloatArray) -> OneRecordLoss:
-    """OneRecordLoss of a map in units of sigma, corrected for rounding: of knots that coincide the last one is kept,
-    and slopes are clipped to the largest one allowed."""
-    knots, shifts, limit = mechanism.noise_std * knots, mechanism.noise_std * shifts, mechanism.lipschitz
+def _staircase(plan: RampAndCurve, steps: int) -> _Plan:
+    """The ramp, and ramps whose shifts end at equal parts of the density of the module's docstring."""
+    s, kappa, excess = plan.s, plan.kappa, plan.excess
+    m, log_p, turns = plan.junction()
+    low, _ = curve_start(log_p, excess, _MISSED)
+    place = np.linspace(log_p[0], low[0], _PLACES)
+    p = np.exp(place)
+    y, r, _ = curve(p, excess)
+    log_bend = np.log(np.expm1(p)) + np.log(y * y + np.exp(-p)) - y * y / 2  # |w_yy| but for a constant factor
+    z = np.diff(y) + np.diff(r) * (1 + 1 / kappa)
+    log_density = (log_bend[1:] + log_bend[:-1]) / 6 + np.log(z * z * -np.diff(r)) / 3
+    part = np.append(0.0, np.cumsum(np.exp(log_density - log_density.max())))
+    part /= part[-1]
+    _, level, _ = curve(np.exp(np.interp(np.arange(steps + 1) / steps, part, place)), excess)
+    target, middle, _ = curve(np.exp(np.interp((np.arange(steps) + 0.5) / steps, part, place)), excess)
+    begin, end = (target - (each - middle) * (1 + 1 / kappa) for each in (level[:-1], level[1:]))
+    knots, shifts = np.stack([begin, end]).T.ravel(), np.stack([level[:-1], level[1:]]).T.ravel()
+    last = 2 * steps - 1
+    if not turns[0]:
+        return _of_inverse(np.maximum.accumulate(knots), shifts, followed=(0, last))
+    knots = np.concatenate([m / s - s / 2, y[:1], knots])
+    shifts = np.concatenate([[s], r[:1], shifts])
+    return _of_inverse(np.maximum.accumulate(knots), shifts, ramp=(0, 1), followed=(1, last + 2))
+
+
+def _of_inverse(knots: FloatArray, shifts: FloatArray, **parts: tuple[int, int]) -> _Plan:
+    """The plan of T from knots and shifts of its inverse."""
+    return _Plan(knots + shifts, -shifts, **parts)
+
+
+def _loss(made_for: dict, plan: _Plan) -> AttainingLoss:
+    """AttainingLoss of a plan, corrected for rounding: of knots that coincide the last one is kept, and slopes are
+    clipped to the largest one allowed."""
+    mechanism = made_for["mechanism"]
+    knots, shifts, limit = mechanism.noise_std * plan.knots, mechanism.noise_std * plan.shifts, mechanism.lipschitz
+    parts = {
+        name: None if ends is None else tuple(knots[list(ends)].tolist())
+        for name, ends in (("ramp", plan.ramp), ("followed", plan.followed))
+    }
     apart = np.append(np.diff(knots) > _TOGETHER * np.abs(knots).max(), True)
     knots, shifts = knots[apart], np.clip(shifts[apart], -limit, limit)
     steps = np.clip(np.diff(shifts), 0, mechanism.curvature_ratio * np.diff(knots))
     shifts = np.minimum(np.cumsum(np.concatenate([shifts[:1], steps])), limit)
-    return OneRecordLoss(mechanism=mechanism, knots=tuple(knots), shifts=tuple(shifts))
-
-
-def _map_log_delta(epsilon: FloatArray, knots: FloatArray, shifts: FloatArray) -> FloatArray:
-    """Log of the integral of [phi(u) - gamma phi(u+h)(1+h')]_+, h piecewise linear; for 1-d epsilon >= 0."""
-    middle = np.interp(0.0, knots, shifts)
-    right, left = knots > 0, knots < 0
-    halves = [
-        (np.append(0.0, knots[right]), np.append(middle, shifts[right])),
-        (np.append(0.0, -knots[left][::-1]), np.append(-middle, -shifts[left][::-1])),  # the mirror image
-    ]
-    with np.errstate(all="ignore"):
-        return np.logaddexp(*(_half_log_delta(epsilon[:, None], *half) for half in halves))
-
-
-def _half_log_delta(epsilon: FloatArray, knots: FloatArray, shifts: FloatArray) -> FloatArray:
-    """`_map_log_delta` over [knots[0], infinity), knots[0] = 0, for epsilon of shape (n, 1).
-
-    At the distance t from the knot y of a piece, the privacy loss minus epsilon is the quadratic a t^2 + b t + c.
-    """
-    y, h, last = knots[:-1], shifts[:-1], shifts[-1]
-    m, length = np.diff(shifts) / np.diff(knots), np.diff(knots)
-    a, b = m * (1 + m / 2), h + m * (y + h)
-    c = h * (y + h / 2) - epsilon - np.log1p(m)
-    discriminant = b * b - 4 * a * c
-    q = -(b + np.copysign(np.sqrt(np.maximum(discriminant, 0)), b)) / 2
-    roots = np.sort([q / a, c / q], axis=0)
-    inner, outer = (np.clip(root, 0, length) for root in roots)
-    inside = (np.where((a < 0) & (discriminant > 0), inner, 0), np.where((a < 0) & (discriminant > 0), outer, 0))
-    before = (0.0, np.where(a >= 0, np.where(discriminant > 0, inner, length), 0))
-    after = (np.where((a >= 0) & (discriminant > 0), outer, length), length)
-    parts = [_log_gain(epsilon, y + t0, y + t1, h + m * t0, h + m * t1) for t0, t1 in (inside, before, after)]
-    onset = epsilon / last - last / 2
-    beyond = tail_log_delta(epsilon, np.maximum(onset, knots[-1]), last)
-    until = _log_gain(epsilon, knots[-1], onset, last, last)
-    tail = np.where(last > 0, beyond, np.where(last < 0, until, -np.inf))
-    return np.logaddexp.reduce(np.concatenate([*parts, tail], axis=1), axis=1)
-
-
-def _log_gain(epsilon: ArrayLike, y0: ArrayLike, y1: ArrayLike, h0: ArrayLike, h1: ArrayLike) -> FloatArray:
-    """`interval_log_delta`, except that it is computed from the masses of the two intervals where the shifted one is
-    left of -1, since tails would cancel there."""
-    epsilon, y0, y1, h0, h1 = (np.asarray(x, float) for x in (epsilon, y0, y1, h0, h1))
-    own, other = _log_mass(y0, y1), _log_mass(y0 + h0, y1 + h1)
-    masses = own + log1mexp(np.minimum(epsilon + other - own, 0))
-    left = (y0 + h0 < -1) & (y1 > y0)
-    return np.where(left, np.where(np.isnan(masses), -np.inf, masses), interval_log_delta(epsilon, y0, y1, h0, h1))
-
-
-def _log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
-    """log(Phi(high) - Phi(low)) from the nearer tail."""
-    low, high = np.where(low + high < 0, -high, low), np.where(low + high < 0, -low, high)
-    return log_ndtr(-low) + log1mexp(np.minimum(log_ndtr(-high) - log_ndtr(-low), 0))
+    return AttainingLoss(knots=tuple(knots), shifts=tuple(shifts), **parts, **made_for)

@@ -1,19 +1,26 @@
 """The exact privacy of objective perturbation over all losses that its constants allow."""
 
 from collections.abc import Callable
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from explorer.accounting.bounds.exact_profile import remove_log_delta
+from explorer.accounting.bounds.exact_remove import remove_log_delta
 from explorer.accounting.bounds.exact_renyi import exact_rdp
 from explorer.accounting.bounds.gaussian import log_delta
 from explorer.accounting.bounds.refined import DirectionalBound, RefinedBound, dual_log_delta
-from explorer.accounting.bounds.tight import add_log_delta
+from explorer.accounting.bounds.exact_add import add_log_delta
 from explorer.accounting.types import FloatArray
 from explorer.validation import epsilon_array, order_array
 
 _FARTHEST = 1e100  # epsilon beyond which the closed form of RefinedBound is taken
+
+
+class _Ratios(TypedDict):
+    sensitivity_ratio: float
+    curvature_ratio: float
+    monotone: bool
 
 
 class ExactBound(DirectionalBound):
@@ -40,7 +47,7 @@ class ExactBound(DirectionalBound):
     Quadrature and root searches lose less than 1e-9 of log delta and of the divergence (tests against 40 digits). The
     result is clipped to the Gaussian's profile from below and to the refined bound from above, between which it lies.
 
-    References: this project, docs/mathematics; `explorer.accounting.bounds.exact_profile`,
+    References: this project, docs/mathematics; `explorer.accounting.bounds.exact_remove`,
     `explorer.accounting.bounds.exact_renyi`.
 
     Examples
@@ -72,18 +79,21 @@ class ExactBound(DirectionalBound):
         return np.maximum(self.rdp_add(alpha), self.rdp_remove(alpha))
 
     def _add(self, epsilon: FloatArray) -> FloatArray:
-        if self.mechanism.monotone_loss:
-            return log_delta(epsilon, sensitivity_ratio=self._s)
-        return add_log_delta(epsilon, sensitivity_ratio=self._s, curvature_ratio=self._kappa)
+        return add_log_delta(epsilon, **self._ratios)
 
     def _remove(self, epsilon: FloatArray) -> FloatArray:
-        ratios = {"sensitivity_ratio": self._s, "curvature_ratio": self._kappa}
-        return remove_log_delta(epsilon, **ratios, monotone=self.mechanism.monotone_loss)
+        return remove_log_delta(epsilon, **self._ratios)
 
     def _rdp(self, alpha: ArrayLike, direction: str) -> FloatArray:
-        ratios = {"sensitivity_ratio": self._s, "curvature_ratio": self._kappa}
-        monotone = self.mechanism.monotone_loss
-        return exact_rdp(order_array(alpha), **ratios, direction=direction, monotone=monotone)[()]
+        return exact_rdp(order_array(alpha), direction=direction, **self._ratios)[()]
+
+    @property
+    def _ratios(self) -> _Ratios:
+        return {
+            "sensitivity_ratio": self._s,
+            "curvature_ratio": self._kappa,
+            "monotone": self.mechanism.monotone_loss,
+        }
 
     def _profile(self, given: ArrayLike, own: Callable, other: Callable, refined: Callable) -> FloatArray:
         epsilon = epsilon_array(given)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import dawsn, log_ndtr
 
-from explorer.accounting.bounds.exact_profile import sign_change
+from explorer.accounting.bounds.sign_change import sign_change
 from explorer.accounting.logspace import log1mexp
 from explorer.accounting.types import FloatArray
 
@@ -122,7 +122,7 @@ class _Ramps:
                 return ratio * _mean_shift(np.maximum(theta * t, 0), eta, s, one_sided=False) - t
 
         rises = (rise(low) > 0) & ((theta > 0) | self.monotone)
-        low, high = sign_change(rise, low, high, steps=21)
+        low, high = sign_change(rise, np.where(rises, low, high), high)
         return np.where(rises, (low + high) / 2, 0.0)
 
     def _ends(self):

@@ -12,7 +12,7 @@ T. For a *monotone* loss, whose f' never changes sign, h has one sign.
 
 *Add* is the divergence of M(Z) from M(Z'). The privacy loss at u is u h + h^2/2 - log(1 + h') <= s |u| + s^2/2, since
 h' >= 0 only reduces it: the half-normal privacy loss, which does not depend on beta. For a monotone loss the profile at
-epsilon >= 0 is the Gaussian's, H(epsilon; s) (see `explorer.accounting.bounds.tight`). At epsilon < 0 duality,
+epsilon >= 0 is the Gaussian's, H(epsilon; s) (see `explorer.accounting.bounds.exact_add`). At epsilon < 0 duality,
 delta_add(epsilon) = 1 - e^epsilon (1 - delta_remove(-epsilon)), and delta_remove(-epsilon) <= delta_remove(0) =
 delta_add(0) <= H(0; s) give the profile of the privacy loss max(0, N(s^2/2, s^2)). It is *not* the Gaussian pair, whose
 divergence alpha s^2/2 is exceeded by the h that switches from 0 to s.

@@ -26,31 +26,13 @@ All integrals are of positive, smooth functions, by Gauss rules on the part that
 import numpy as np
 from numpy.typing import ArrayLike
 
+from explorer.accounting.bounds.sign_change import sign_change
 from explorer.accounting.logspace import log_normal_density
 from explorer.accounting.types import FloatArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _NODES, _WEIGHTS = (1 + _NODES[:, None]) / 2, _WEIGHTS / 2  # on [0, 1]
 _REACH = 60.0  # what is left out of an integral weighs e^-60 of its largest density
-
-
-def sign_change(function, low, high, *, steps):
-    """The last bracket of the point where an elementwise function, positive at `low`, ceases to be so before `high`.
-
-    False position with the Illinois rule; each third step is a bisection, as is every step where a value is infinite.
-    """
-    low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
-    f_low, f_high = function(low), np.minimum(function(high), -1e-300)
-    for step in range(steps):
-        x = (low + high) / 2
-        if step % 3 < 2:
-            secant = low + (high - low) * f_low / (f_low - f_high)
-            x = np.where((secant > low) & (secant < high) & np.isfinite(f_low) & np.isfinite(f_high), secant, x)
-        f = function(x)
-        positive = f > 0
-        low, high = np.where(positive, x, low), np.where(positive, high, x)
-        f_low, f_high = np.where(positive, f, f_low / 2), np.where(positive, f_high / 2, np.minimum(f, -1e-300))
-    return low, high
 
 
 def remove_log_delta(
@@ -74,9 +56,9 @@ def remove_log_delta(
     below = epsilon <= np.log1p(curvature_ratio)
     with np.errstate(all="ignore"):
         if below.any():
-            result[below] = _Ramp(epsilon[below], sensitivity_ratio, curvature_ratio).log_delta(monotone=monotone)
+            result[below] = Ramp(epsilon[below], sensitivity_ratio, curvature_ratio).log_delta(monotone=monotone)
         if not below.all():
-            result[~below] = _RampAndCurve(epsilon[~below], sensitivity_ratio, curvature_ratio).log_delta()
+            result[~below] = RampAndCurve(epsilon[~below], sensitivity_ratio, curvature_ratio).log_delta()
     return result
 
 
@@ -119,7 +101,7 @@ def _log_ramp(t, inner, outer, excess, kappa):
     return log_normal_density(nearest) + np.log(total)
 
 
-class _Ramp:
+class Ramp:
     """epsilon <= log(1+kappa): one full ramp. Its line is named by m = s (t - c s)."""
 
     def __init__(self, epsilon, s, kappa):
@@ -135,13 +117,13 @@ class _Ramp:
         centred = self._half(-self.c * self.s**2) + np.log(2)
         return np.fmax(centred, np.logaddexp(self._half(m), self._half(-m - 2 * self.c * self.s**2)))
 
-    def centre(self, *, monotone):
-        """t of the best ramp."""
+    def line(self, *, monotone):
+        """m of the best ramp, whose line is t = c s + m/s."""
         if monotone:
-            return self.c * self.s + self._last_m() / self.s
-        m, zero = self._off_centre(), -self.c * self.s**2
+            return self._last_m()
+        m, centred = self._off_centre(), -self.c * self.s**2
         off = np.logaddexp(self._half(m), self._half(-m - 2 * self.c * self.s**2))
-        return np.where(off > self._half(zero) + np.log(2), self.c * self.s + m / self.s, 0.0)
+        return np.where(off > self._half(centred) + np.log(2), m, centred)
 
     def _half(self, m):
         """log V+(t), m = s (t - c s): of r in [0, min(s, r2)], r2 the larger root of m(r) = e."""
@@ -171,7 +153,7 @@ class _Ramp:
         start = np.clip(-2 * (self.c * self.s**2 + self.excess), 0, limit)  # t = |t_low|
         late = start > 0  # t_low < 0: the difference may rise before it falls
         if late.any():
-            low, high = sign_change(self._slope, start, limit, steps=30)
+            low, high = sign_change(self._slope, start, limit)
             start = np.where(late & (self._slope(start) > 0), (low + high) / 2, start)
         value, slope = self._difference(start), self._slope(start)
         # Without its part in r2 the difference would be larger, and fall from v = 0 on.
@@ -215,7 +197,7 @@ def _zero_of_concave(function, start, end, value, slope, left):
     bend = _bend(left)
     root = np.sqrt(slope * slope + 2 * bend * value)
     reach = np.where(slope > 0, (slope + root) / bend, 2 * value / (root - slope))
-    low, high = sign_change(function, start, np.minimum(start + reach, end), steps=24)
+    low, high = sign_change(function, start, np.minimum(start + reach, end))
     return (low + high) / 2
 
 
@@ -257,7 +239,7 @@ def curve_start(log_p, excess, fall):
     return low, slope
 
 
-class _RampAndCurve:
+class RampAndCurve:
     """epsilon > log(1+kappa): a ramp from s to rho, then the curve. A point of the curve is named by log p."""
 
     def __init__(self, epsilon, s, kappa):
@@ -286,17 +268,18 @@ class _RampAndCurve:
         # Before this p the line lies beyond all that the ramp's upper end can gain.
         onset = self.c * self.s + self.epsilon / self.s
         least = np.minimum(np.log(0.5 * np.log1p(2 * self.excess / np.square(onset))), high)
-        _, turning = sign_change(self._falls, least, high, steps=24)
+        least = np.where(turns, least, high)  # nothing is sought where there is no ramp
+        _, turning = sign_change(self._falls, least, high)
         least = np.minimum(least, turning)
-        low, upper = sign_change(self._loss_of_ramp, least, turning, steps=24)
+        low, upper = sign_change(self._loss_of_ramp, least, turning)
         # The line is steep in log p: between the two it is named by its own m, along which log p is nearly constant.
-        lines = [np.minimum(self._m_of_line(each), self.epsilon) for each in (low, upper)]
+        first, last = (np.minimum(self._m_of_line(each), self.epsilon) for each in (low, upper))
 
-        def between(part):
-            return low + (upper - low) * part, lines[0] + (lines[1] - lines[0]) * part
+        def place(m):
+            return low + (upper - low) * np.where(last != first, (m - first) / (last - first), 0.0)
 
-        part = sign_change(lambda part: self._loss_of_ramp(*between(part)), 0 * low, 0 * low + 1, steps=24)
-        log_p, m = between(sum(part) / 2)
+        m = sum(sign_change(lambda m: self._loss_of_ramp(place(m), m), first, last)) / 2
+        log_p = place(m)
         log_p = np.where(turns, log_p, high)
         return np.where(turns, m, self._m_of_line(log_p)), log_p, turns
 
@@ -326,10 +309,12 @@ class _RampAndCurve:
     def _loss_of_ramp(self, log_p, m=None):
         """log K_rho - log K_end: positive where the ramp along the line through this point lies too far right."""
         p = np.exp(log_p)
-        y, _, _ = curve(p, self.excess)
-        _, y_end, m_end = self._outer(self._m_of_line(log_p) if m is None else m)
-        end = np.log(np.expm1(np.maximum(self.epsilon - m_end, 0)))
-        return np.log(np.expm1(self.limit - p)) - (y - y_end) * (y + y_end) / 2 - end
+        y, rho, _ = curve(p, self.excess)
+        r_end, y_end, m_end = self._outer(self._m_of_line(log_p) if m is None else m)
+        v = np.minimum(m_end - self.excess, self.limit)
+        length = np.where(self.s < self.speed * y, (r_end - rho) / self.speed, y - y_end)  # the one with fewer digits lost
+        value = np.log1p(np.expm1(v - p) / -np.expm1(v - self.limit)) - length * (2 * y - length) / 2
+        return np.where(v < self.limit, value, np.inf)
 
     def _log_followed(self, log_p):
         """Log of (1/kappa') int_0^rho G*(r) dr; where that falls so steeply that doubles do not see it, exponential."""
