@@ -63,19 +63,19 @@ BOUNDS = {
     "renyi": Term("RDP", Style(_SKY, "12 5")),
     "hockey_stick": Term("Hockey-stick", Style(_RED)),
     "refined": Term("Refined", Style(_PURPLE, "8 3")),
-    "tight": Term("Tight", Style(_BLUE)),
-    "attained": Term("Attained lower bound", Style(_GREY, "3 3")),
+    "exact": Term("Exact", Style(_BLUE)),
+    "adaptive": Term("Exact, adaptive", Style(_GREY, "20 3")),
     "gaussian": Term("Gaussian lower bound", Style(_GREEN, "12 4 2 4")),
 }
-ACCOUNTANTS = ("kifer", "renyi", "hockey_stick", "refined", "tight")  # the bounds that account for Algorithm 1
+ACCOUNTANTS = ("kifer", "renyi", "hockey_stick", "refined", "exact")  # the bounds that account for Algorithm 1
 
 METHODS = {
     "amp_rdp": Term("Algorithm 1, Rényi", Style(_SKY, "12 5"), "Algorithm 1, Rényi (the paper's)"),
     "amp_hockey_stick": Term("Algorithm 1, hockey-stick", Style(_RED)),
-    "amp_tight": Term("Algorithm 1, tight", Style(_PURPLE, "8 3")),
-    "amp_tight_noise": Term("Algorithm 1, tight, same λ", Style(_BLUE, "20 3"), "Algorithm 1, tight, the paper's λ"),
-    "amp_tight_risk": Term(
-        "Algorithm 1, tight, λ by risk", Style(_BLUE, "2 4"), "Algorithm 1, tight, λ from the risk bound"
+    "amp_exact": Term("Algorithm 1, exact", Style(_PURPLE, "8 3")),
+    "amp_exact_noise": Term("Algorithm 1, exact, same λ", Style(_BLUE, "20 3"), "Algorithm 1, exact, the paper's λ"),
+    "amp_exact_risk": Term(
+        "Algorithm 1, exact, λ by risk", Style(_BLUE, "2 4"), "Algorithm 1, exact, λ from the risk bound"
     ),
     "dp_sgd_dishonest": Term(
         "DP-SGD, dishonest", Style(_ORANGE, "6 3 2 3 2 3"), "DP-SGD, dishonest (rate by test records)"

@@ -68,10 +68,10 @@ _ROUNDING = 16 * np.finfo(float).eps
 _STEP = 1 / 8
 _SHORTEST, _LONGEST = 1e-7, 45.0  # v in units of its scale; the rest is below 1e-13 of the integral
 _HALF_NORMAL = np.exp(np.arange(np.log(1e-14), np.log(10), _STEP))  # in standard deviations
-_LEFT, _LOG_RIGHT = -9.0, 45.0  # in standard deviations of Z; minus the log of the mass beyond
-_FIRST_PANELS, _MOST_PANELS = 64, 20_000  # per epsilon
+_FIRST_PANELS, _MOST_PANELS = 128, 20_000  # per epsilon
+_LEFT_OUT = 7.0  # minus the log of what the tails without panels weigh, as a part of the accuracy
 _PIECES, _ROUNDS = 16, 40
-_NARROW = 0.5
+_NARROW = 1.5
 _NODES, _WEIGHTS = (x / 2 for x in np.polynomial.legendre.leggauss(6))
 _NODES = _NODES + 0.5
 
@@ -141,6 +141,7 @@ def chord_log_delta(
     output_ratio: float,
     accuracy: float,
     enough: ArrayLike = -np.inf,
+    least: FloatArray | None = None,
 ) -> FloatArray:
     """Log of E delta_obj(epsilon - Z), Z ~ N(t^2/2, t^2), from above, by chords (module docstring).
 
@@ -155,22 +156,28 @@ def chord_log_delta(
     output_ratio : float > 0, t
     accuracy : float > 0, relative, in delta
     enough : array_like that broadcasts to epsilon; values of log delta at most this are not refined
+    least : ndarray (n,), a bound from below on the result, from which the panels' extent follows; None: the profile is
+        evaluated once more
 
     Returns
     -------
     ndarray (n,), natural log of delta
     """
     t, enough = output_ratio, np.asarray(enough, float)
-    centre, owner = epsilon - t * t / 2, np.arange(epsilon.size)
-    far = np.sqrt(2 * (_LOG_RIGHT - np.clip(profile(centre), -1e12, 0)))  # the mean is at least delta_obj(centre) / 2
-    ends = np.stack([np.full(epsilon.shape, _LEFT), far])
-    values = profile(centre - t * ends)
+    centre, small = epsilon - t * t / 2, _LEFT_OUT - np.log(accuracy)
+    # the mean is at least delta_obj(centre) / 2; a normal variable is beyond x with probability at most e^(-x^2/2)
+    least = profile(centre) - np.log(2) if least is None else least
+    ends = np.stack([np.full(epsilon.shape, -np.sqrt(2 * small)), np.sqrt(2 * (small - np.clip(least, -1e12, 0)))])
+    nodes = 2 * np.sinh(
+        np.linspace(np.arcsinh(ends[0] / 2), np.arcsinh(ends[1] / 2), _FIRST_PANELS + 1)
+    )  # densest at 0
+    values = profile(centre - t * nodes)
     # right of all panels delta is at most 1; left of them it is at most its value at their left end
-    tails = np.logaddexp(log_ndtr(_LEFT) + values[0], log_ndtr(-far))
-    split, pieces = np.concatenate([ends, values]), _FIRST_PANELS
+    tails = np.logaddexp(log_ndtr(nodes[0]) + values[0], log_ndtr(-nodes[-1]))
+    new = np.stack([each.ravel() for each in (nodes[:-1], nodes[1:], values[:-1], values[1:])])
+    owner = np.tile(np.arange(epsilon.size), _FIRST_PANELS)
     done, owners, total = np.empty((6, 0)), np.empty(0, int), tails
     for _ in range(_ROUNDS):
-        new, owner = _divide(split[:4], owner, pieces, lambda y, k: profile(centre[k] - t * y))
         done, owners = np.concatenate([done, _with_mean(new, t)], axis=1), np.concatenate([owners, owner])
         total = _log_sum_by(owners, done[4], tails)
         count = np.bincount(owners, minlength=epsilon.size)
@@ -185,6 +192,7 @@ def chord_log_delta(
         pieces = np.exp(np.minimum((split[5] - share[chosen]) / 3, 9))
         pieces = np.clip(pieces, 2, np.clip(_MOST_PANELS / count, 2, _PIECES)[owner])
         done, owners = done[:, ~chosen], owners[~chosen]
+        new, owner = _divide(split[:4], owner, pieces, lambda y, k: profile(centre[k] - t * y))
     return np.minimum(total * (1 - _ROUNDING) + _MARGIN, 0)
 
 
@@ -208,7 +216,7 @@ def _divide(
 def _with_mean(panels: FloatArray, t: float) -> FloatArray:
     """The rows of `panels` (left, right, log delta at either), then the log of the mean, and of its estimated error.
 
-    On a narrow panel the Gaussian times the chord is integrated by a six-point Gauss rule, whose error is below 1e-15:
+    On a narrow panel the Gaussian times the chord is integrated by a six-point Gauss rule, whose error is below 1e-13:
     the integrand is entire and nearly constant there. On a wide one delta is replaced by its larger value.
     """
     left, right, low, high = panels
@@ -244,24 +252,44 @@ def _hockey_stick(bound: HockeyStickBound, epsilon: FloatArray, t: float, accura
 
 
 def _refined(bound: DirectionalBound, epsilon: FloatArray, t: float, accuracy: float) -> FloatArray:
-    s, shift = bound.mechanism.sensitivity_ratio, np.log1p(bound.mechanism.curvature_ratio)
+    remove = _refined_remove(bound, epsilon, t)
+    return np.maximum(remove, _refined_add(bound, epsilon, t, accuracy, enough=remove))
+
+
+def _refined_remove(bound: DirectionalBound, epsilon: FloatArray, t: float) -> FloatArray:
+    r = float(np.hypot(bound.mechanism.sensitivity_ratio, t))
+    return log_delta(epsilon - np.log1p(bound.mechanism.curvature_ratio), sensitivity_ratio=r)
+
+
+def _refined_add(
+    bound: DirectionalBound, epsilon: FloatArray, t: float, accuracy: float, *, enough: FloatArray
+) -> FloatArray:
+    s = bound.mechanism.sensitivity_ratio
     r = float(np.hypot(s, t))
-    remove = log_delta(epsilon - shift, sensitivity_ratio=r)
     add = half_normal_sum_log_delta(epsilon, sensitivity_ratio=s, output_ratio=t)
     if not bound.mechanism.monotone_loss:
-        return np.maximum(remove, add)
+        return add
     far = epsilon >= r * r / 2
     add[far] = rectified_normal_sum_log_delta(epsilon[far], sensitivity_ratio=s, output_ratio=t)
     if not far.all():
-        near = {"output_ratio": t, "accuracy": accuracy, "enough": remove[~far]}
+        near = {"output_ratio": t, "accuracy": accuracy, "enough": enough[~far]}
         chords = chord_log_delta(partial(monotone_log_delta, sensitivity_ratio=s), epsilon[~far], **near)
         add[~far] = np.minimum(add[~far], chords)
-    return np.maximum(remove, add)
+    return add
 
 
 def _exact(bound: ExactBound, epsilon: FloatArray, t: float, accuracy: float) -> FloatArray:
-    # the refined bound is never below the exact one, but has no error of chords, which is large far out in the tail
-    return np.minimum(_any_bound(bound, epsilon, t, accuracy), _refined(bound, epsilon, t, accuracy))
+    # The closed forms of the refined bound are never below the exact profile, but have no error of chords, which is
+    # large far out in the tail; and where that of "add" is below "remove", "add" need not be computed.
+    gaussian = log_delta(epsilon, sensitivity_ratio=float(np.hypot(bound.mechanism.sensitivity_ratio, t)))
+    chords = partial(chord_log_delta, output_ratio=t, accuracy=accuracy)
+    value = np.minimum(chords(bound.log_delta_remove, epsilon, least=gaussian), _refined_remove(bound, epsilon, t))
+    add = _refined_add(bound, epsilon, t, accuracy, enough=value)
+    larger = add > value
+    if larger.any():
+        exact = chords(bound.log_delta_add, epsilon[larger], enough=value[larger], least=gaussian[larger])
+        value[larger] = np.maximum(value[larger], np.minimum(add[larger], exact))
+    return value
 
 
 def _any_bound(bound: PrivacyBound, epsilon: FloatArray, t: float, accuracy: float) -> FloatArray:
@@ -395,6 +423,6 @@ def amp_accountant(
         raise TypeError(f"{name} must be a name or callable: got {name}={accountant!r}")
     for bound in _ON_OBJECTIVE.values():
         if accountant is bound:
-            accuracy = {"accuracy": 1e-4} if bound is ExactBound else {}
+            accuracy = {"accuracy": 1e-3} if bound is ExactBound else {}  # that of the first panels; less takes longer
             return partial(AMPBound, bound=bound, **accuracy)
     return _upper_bound(name, accountant)

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from explorer.accounting.approximate_minima import AMPBound, amp_accountant
+from explorer.accounting.bounds.exact import ExactBound
 from explorer.accounting.bounds.gaussian import GaussianLowerBound
-from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian
+from explorer.accounting.mechanisms import ApproximateMinimaPerturbation, Gaussian, ObjectivePerturbation
 from explorer.accounting.protocol import BoundNotApplicable, PrivacyBound, log_target, private_root
 from explorer.accounting.types import FloatArray
 from explorer.validation import delta_array, natural, positive, real, real_array
 
+_TOLERANCE = 1e-13  # of the logarithm of a calibrated parameter
 _LARGEST = 1e30  # the search for a parameter covers [1 / _LARGEST, _LARGEST]
 _PARTNER = {"l2_reg": "noise_std", "noise_std": "l2_reg"}  # must increase where no value of the parameter suffices
 
@@ -28,6 +30,14 @@ M = TypeVar("M")  # a mechanism
 class _Target(TypedDict):
     epsilon: float
     delta: float
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where the search for a parameter begins, and its first step, of the logarithm."""
+
+    near: float = 1.0
+    step: float = float(np.log(2))
 
 
 class InfeasibleTarget(ValueError):
@@ -73,6 +83,7 @@ def calibrate(
     parameter: str,
     epsilon: float,
     delta: float,
+    near: float | None = None,
 ) -> Calibration[M]:
     """Smallest value of `parameter` at which `bound` guarantees (epsilon, delta).
 
@@ -88,6 +99,8 @@ def calibrate(
     parameter : str, name of the free parameter
     epsilon : float >= 0, nats
     delta : float inside (0, 1)
+    near : float > 0, a value within a per cent or so of which the result is expected: it saves evaluations of the
+        bound, and does not change the result
 
     Returns
     -------
@@ -110,13 +123,14 @@ def calibrate(
     (3.1661, True)
     """
     epsilon, delta = _target(epsilon, delta)
-    value = _smallest(bound, lambda v: mechanism(**{parameter: v}), epsilon, delta)
-    if value is None:
+    start = _Start() if near is None else _Start(near=positive("near", near), step=0.01)
+    value, log_delta = _smallest(
+        bound, lambda v: mechanism(**{parameter: v}), epsilon, delta, start=start, tolerance=_TOLERANCE
+    )
+    if value is None or log_delta is None:
         raise _infeasible(bound, mechanism(**{parameter: _LARGEST}), parameter, epsilon, delta)
     calibrated = mechanism(**{parameter: value})
-    calibrated_bound = bound(calibrated)
-    achieved = float(calibrated_bound.delta(epsilon))
-    return Calibration(parameter, value, calibrated, calibrated_bound, epsilon, achieved)
+    return Calibration(parameter, value, calibrated, bound(calibrated), epsilon, float(np.exp(log_delta)))
 
 
 def _target(epsilon: ArrayLike, delta: ArrayLike) -> tuple[float, float]:
@@ -131,12 +145,14 @@ def _smallest(
     epsilon: float,
     delta: float,
     *,
-    near: float = 1.0,
+    start: _Start = _Start(),
     tolerance: float = 1e-16,
-) -> float | None:
-    """The smallest number v for which bound(mechanism_at(v)) guarantees (epsilon, delta), None if 1e30 is too small.
+) -> tuple[float, float] | tuple[None, None]:
+    """The smallest number v for which bound(mechanism_at(v)) guarantees (epsilon, delta), and log delta there.
 
-    The search starts at `near`; `tolerance` is relative, of v, on its private side.
+    (None, None) if 1e30 is too small.
+
+    The search begins at `start`; `tolerance` is relative, of v, on its private side.
     """
     target = float(log_target(delta))
 
@@ -147,21 +163,29 @@ def _smallest(
         except BoundNotApplicable:
             return np.inf
 
-    low, high = _bracket(excess, float(np.log(near)))
+    low, high = _bracket(excess, start)
     if high is None:
-        return None
-    return float(np.exp(high if low is None else private_root(excess, low, high, xtol=tolerance)))
+        return None, None
+    root = high if low is None else private_root(excess, low, high, xtol=tolerance)
+    return float(np.exp(root)), excess(root) + target
 
 
-def _bracket(excess: Callable[[float], float], near: float) -> tuple[float | None, float | None]:
-    """Logarithms (low, high) with excess(low) > 0 >= excess(high), from `near` outwards; None for an end not found."""
-    reach, step = float(np.log(_LARGEST)), float(np.log(2))
-    sign = 1.0 if excess(near) > 0 else -1.0
+def _bracket(excess: Callable[[float], float], start: _Start) -> tuple[float | None, float | None]:
+    """Logarithms (low, high) with excess(low) > 0 >= excess(high), from the start outwards; None: no such end."""
+    reach, near, step = float(np.log(_LARGEST)), float(np.log(start.near)), start.step
+    value = excess(near)
+    sign = 1.0 if value > 0 else -1.0
     while near != sign * reach:
-        far, step = float(np.clip(near + sign * step, -reach, reach)), 1.5 * step
-        if (excess(far) > 0) != (sign > 0):
+        far = float(np.clip(near + sign * step, -reach, reach))
+        beyond = excess(far)
+        if (beyond > 0) != (sign > 0):
             return (near, far) if sign > 0 else (far, near)
-        near = far
+        with np.errstate(
+            all="ignore"
+        ):  # a little beyond where the secant has its zero, unless it is too flat or has none
+            ahead = 1.1 * np.divide(beyond * (far - near), value - beyond) * sign
+        step = float(np.clip(ahead, step / 10, 8 * step)) if ahead > 0 else 1.5 * step
+        near, value = far, beyond
     return (near, None) if sign > 0 else (None, near)
 
 
@@ -171,7 +195,7 @@ def _infeasible(
     """The error for a target that `limit`, the mechanism with the largest parameter, does not reach."""
     needed, partner = {}, _PARTNER.get(parameter)
     if is_dataclass(limit) and not isinstance(limit, type) and partner in {field.name for field in fields(limit)}:
-        value = _smallest(bound, lambda v: replace(limit, **{partner: v}), epsilon, delta)
+        value, _ = _smallest(bound, lambda v: replace(limit, **{partner: v}), epsilon, delta)
         needed = {} if value is None else {partner: value}
     remedy = "".join(f"; {name} must exceed {value:.6g}" for name, value in needed.items())
     message = f"no {parameter} up to {_LARGEST:g} reaches epsilon={epsilon!r}, delta={delta!r}: got {limit!r}{remedy}"
@@ -210,13 +234,13 @@ def frontier(
     """
     noise_std = real_array("noise_std", noise_std, rule="> 0", valid=lambda x: np.isfinite(x) & (x > 0))
     (epsilon, delta), tolerance = _target(epsilon, delta), positive("tolerance", tolerance)
-    l2_reg, near = np.full(noise_std.size, np.inf), 1.0
+    l2_reg, start = np.full(noise_std.size, np.inf), _Start()
     for i in np.argsort(-noise_std, axis=None):
         family = partial(mechanism, noise_std=float(noise_std.flat[i]))
-        near = _smallest(bound, lambda v, at=family: at(l2_reg=v), epsilon, delta, near=near, tolerance=tolerance)
-        if near is None:
+        value, _ = _smallest(bound, lambda v, at=family: at(l2_reg=v), epsilon, delta, start=start, tolerance=tolerance)
+        if value is None:
             break
-        l2_reg[i] = near
+        l2_reg[i], start = value, _Start(near=value)
     return l2_reg.reshape(noise_std.shape)[()]
 
 
@@ -296,16 +320,34 @@ def calibrate_amp(
     if l2_reg is not None:
         return _smallest_noise(composed, partial(family, l2_reg=positive("l2_reg", l2_reg)), target)
     gaussian = calibrate_gaussian(**target, sensitivity=lipschitz * np.sqrt(uses)).value
-    return _smallest_l2_reg(composed, family, target, f=f, gaussian=gaussian)
+    near = None
+    if uses == 1 and bound in ("exact", ExactBound):
+        noisy = partial(family, noise_std=positive("f", f) * gaussian)
+        near, _ = _smallest(
+            lambda m: ExactBound(_one_step(m)), lambda v: noisy(l2_reg=v), epsilon, delta, tolerance=3e-3
+        )
+    return _smallest_l2_reg(composed, family, target, f=f, gaussian=gaussian, near=near)
+
+
+def _one_step(mechanism: ApproximateMinimaPerturbation) -> ObjectivePerturbation:
+    """Objective perturbation with the noise of both steps at once: its privacy is near that of Algorithm 1."""
+    ratio = np.hypot(mechanism.objective.sensitivity_ratio, mechanism.output_step.sensitivity_ratio)
+    return replace(mechanism.objective, noise_std=mechanism.lipschitz / ratio)
 
 
 def _smallest_l2_reg(
-    bound: Callable[[M], PrivacyBound], family: Callable[..., M], target: _Target, *, f: float, gaussian: float
+    bound: Callable[[M], PrivacyBound],
+    family: Callable[..., M],
+    target: _Target,
+    *,
+    f: float,
+    gaussian: float,
+    near: float | None,
 ) -> Calibration[M]:
     """The Calibration of l2_reg at noise_std = f gaussian; InfeasibleTarget names the f that must be exceeded."""
     family = partial(family, noise_std=positive("f", f) * gaussian)
     try:
-        return calibrate(bound, family, parameter="l2_reg", **target)
+        return calibrate(bound, family, parameter="l2_reg", near=near, **target)
     except InfeasibleTarget as error:
         if "noise_std" not in error.needed:
             raise

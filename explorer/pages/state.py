@@ -117,7 +117,7 @@ class ObjectivePerturbationState(PageState):
         False,
         label="Monotone loss",
         doc="Whether the loss's derivative never changes sign, as for logistic loss. On is the more private side: "
-        "the refined and tight bounds are then smaller.",
+        "the refined and the exact bound are then smaller.",
     )
 
     @property

@@ -20,7 +20,7 @@ After Ctrl-C the same command completes the table; failed cells are run again. A
 folder that the environment variable EXPLORER_DATA_HOME names, or fetched from OpenML.
 
 examples:
-  python -m explorer.study --dataset synthetic_l --epsilon 0.1 1 8 --method amp_rdp amp_tight --trials 5
+  python -m explorer.study --dataset synthetic_l --epsilon 0.1 1 8 --method amp_rdp amp_exact --trials 5
   python -m explorer.study --dataset gisette --output gisette.csv
 """
 

@@ -5,8 +5,8 @@ parameters are fixed here, the same for all datasets and chosen without the test
 as in the paper, it is chosen by accuracy on the *test* records, which favours both DP-SGD variants.
 
 - Algorithm 1: tau = 0.01, sigma_out = 0.15, sigma = f sigma_G with f = 1.3 and the smallest lambda that the accounting
-  allows. Two variants use another lambda and the smallest sigma that tight accounting allows: "amp_tight_noise" the
-  lambda of "amp_rdp", "amp_tight_risk" that of the excess-risk bound, where |theta*| = 10 is assumed for all datasets
+  allows. Two variants use another lambda and the smallest sigma that exact accounting allows: "amp_exact_noise" the
+  lambda of "amp_rdp", "amp_exact_risk" that of the excess-risk bound, where |theta*| = 10 is assumed for all datasets
   and the number of records is public.
 - DP-SGD: Adam, 60 epochs of Poisson samples of 256 records on average, ten learning rates, equally spaced in their
   logarithm. Dishonest: every rate is a separate cell with the privacy of one fit, and the summary takes the best of a
@@ -171,7 +171,7 @@ def _best_l2_reg(n_records, dimension, epsilon, delta):
 _ACCOUNTANTS = {
     "renyi": amp_accountant("renyi"),
     "hockey_stick": amp_accountant("hockey_stick"),
-    "tight": amp_accountant("tight"),
+    "exact": amp_accountant("exact"),
     "dp_sgd_renyi": partial(RenyiBound, orders=_ORDERS),
     "selection_renyi": partial(SelectionRenyiBound, orders=_ORDERS),
     "selection_profile": lambda run, *, runs: SelectionProfileBound(CompositionBound(run), runs=runs),
@@ -206,17 +206,17 @@ METHODS = {
         fit=partial(_fit_amp, accountant="hockey_stick"),
         label=TERMS["amp_hockey_stick"].title,
     ),
-    "amp_tight": Method(
-        fit=partial(_fit_amp, accountant="tight"),
-        label=TERMS["amp_tight"].title,
+    "amp_exact": Method(
+        fit=partial(_fit_amp, accountant="exact"),
+        label=TERMS["amp_exact"].title,
     ),
-    "amp_tight_noise": Method(
-        fit=partial(_fit_amp, accountant="tight", l2_reg=_l2_reg_by_renyi),
-        label=TERMS["amp_tight_noise"].title,
+    "amp_exact_noise": Method(
+        fit=partial(_fit_amp, accountant="exact", l2_reg=_l2_reg_by_renyi),
+        label=TERMS["amp_exact_noise"].title,
     ),
-    "amp_tight_risk": Method(
-        fit=partial(_fit_amp, accountant="tight", l2_reg=_l2_reg_by_risk),
-        label=TERMS["amp_tight_risk"].title,
+    "amp_exact_risk": Method(
+        fit=partial(_fit_amp, accountant="exact", l2_reg=_l2_reg_by_risk),
+        label=TERMS["amp_exact_risk"].title,
     ),
     "dp_sgd_dishonest": Method(
         fit=_fit_dp_sgd,

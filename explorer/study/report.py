@@ -53,8 +53,8 @@ def page(results, provenance):
             *_plots(table),
             "## Comparison with the paper's tables",
             *_beside_the_paper(table),
-            "## What tight accounting gains",
-            *_tight(results, table),
+            "## What exact accounting gains",
+            *_exact(results, table),
             "## Honest DP-SGD under privacy-profile accounting",
             *_honest(results, table),
             "## All accuracies",
@@ -149,8 +149,8 @@ def _largest(at, method):
     return others.abs().max()
 
 
-def _tight(results, table):
-    others = ("amp_hockey_stick", "amp_tight", "amp_tight_noise", "amp_tight_risk")
+def _exact(results, table):
+    others = ("amp_hockey_stick", "amp_exact", "amp_exact_noise", "amp_exact_risk")
     gains = {METHODS[method].label: gain(results, method, over="amp_rdp") for method in others}
     yield (
         "Points of accuracy over Algorithm 1 by the paper's accounting, at the same (ε, δ), trial by trial on the same "
@@ -165,10 +165,10 @@ def _tight(results, table):
     l2_reg, noise = parameters["l2_reg"], parameters["noise_std"]
     rows = [
         [f"λ: {METHODS[method].label}", *(f"{value:.3g}" for value in l2_reg[method])]
-        for method in ("amp_rdp", "amp_hockey_stick", "amp_tight")
+        for method in ("amp_rdp", "amp_hockey_stick", "amp_exact")
     ]
-    ratio = NOISE_FACTOR * noise["amp_tight_noise"] / noise["amp_rdp"]
-    rows.append([f"σ/σ_G: {METHODS['amp_tight_noise'].label}", *(f"{value:.3f}" for value in ratio)])
+    ratio = NOISE_FACTOR * noise["amp_exact_noise"] / noise["amp_rdp"]
+    rows.append([f"σ/σ_G: {METHODS['amp_exact_noise'].label}", *(f"{value:.3f}" for value in ratio)])
     yield _markdown(["", *(f"ε = {e:g}" for e in noise.index)], rows)
 
 
@@ -177,7 +177,7 @@ def _honest(results, table):
     pairs = {
         "privacy profile over Rényi": (new, old),
         "Algorithm 1, Rényi, over DP-SGD, privacy profile": ("amp_rdp", new),
-        "Algorithm 1, tight, the paper's λ, over DP-SGD, privacy profile": ("amp_tight_noise", new),
+        "Algorithm 1, exact, the paper's λ, over DP-SGD, privacy profile": ("amp_exact_noise", new),
     }
     gains = {label: gain(results, method, over=other) for label, (method, other) in pairs.items()}
     yield (

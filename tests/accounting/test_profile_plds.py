@@ -8,6 +8,7 @@ import pytest
 from explorer.accounting import (
     ApproximateMinimaPerturbation,
     CompositionBound,
+    ExactBound,
     Gaussian,
     GaussianLowerBound,
     HockeyStickBound,
@@ -17,7 +18,6 @@ from explorer.accounting import (
     ProfileBound,
     RefinedBound,
     RenyiBound,
-    TightBound,
     calibrate_amp,
     hockey_stick_plds,
     profile_plds,
@@ -41,7 +41,7 @@ class BestOfTwo(ProfileBound):
         return np.minimum(*(part.log_delta(epsilon) for part in self.parts))
 
 
-@pytest.mark.parametrize("bound", [TightBound, RefinedBound, HockeyStickBound, BestOfTwo])
+@pytest.mark.parametrize("bound", [ExactBound, RefinedBound, HockeyStickBound, BestOfTwo])
 def test_a_single_use_is_the_bound_itself(bound):
     composed = CompositionBound(MECHANISM, plds=partial(profile_plds, bound=bound))
     assert isinstance(composed, PrivacyBound)
@@ -54,7 +54,7 @@ def test_a_single_use_is_the_bound_itself(bound):
 def test_tighter_bounds_stay_tighter_in_composition(uses):
     """All lie above the composed Gaussian, a linear loss; duality improves the paper's bound too."""
     plds = {
-        "tight": partial(profile_plds, bound=TightBound),
+        "exact": partial(profile_plds, bound=ExactBound),
         "refined": refined_plds,
         "refined by its profile": partial(profile_plds, bound=RefinedBound),
         "hockey-stick by duality": partial(profile_plds, bound=HockeyStickBound),
@@ -62,9 +62,9 @@ def test_tighter_bounds_stay_tighter_in_composition(uses):
     }
     epsilon = {name: CompositionBound(MECHANISM, uses=uses, plds=pld).epsilon(1e-5) for name, pld in plds.items()}
     floor = GaussianLowerBound(Gaussian(noise_std=8, sensitivity=np.sqrt(uses))).epsilon(1e-5)
-    assert floor < epsilon["tight"] < epsilon["refined"] < epsilon["hockey-stick"]
+    assert floor < epsilon["exact"] < epsilon["refined"] < epsilon["hockey-stick"]
     assert epsilon["refined by its profile"] == pytest.approx(epsilon["refined"], rel=1e-3)
-    assert epsilon["tight"] < epsilon["hockey-stick by duality"] <= epsilon["hockey-stick"] * (1 + 1e-3)
+    assert epsilon["exact"] < epsilon["hockey-stick by duality"] <= epsilon["hockey-stick"] * (1 + 1e-3)
 
 
 def test_duality_is_exact_for_a_symmetric_pair():
@@ -85,7 +85,7 @@ def test_duality_is_exact_for_a_symmetric_pair():
         assert low <= closed.delta(epsilon) <= high
 
 
-@pytest.mark.parametrize("bound", [TightBound, BestOfTwo])
+@pytest.mark.parametrize("bound", [ExactBound, BestOfTwo])
 def test_the_output_step_is_composed(bound):
     whole = CompositionBound(AMP, plds=partial(profile_plds, bound=bound))
     assert whole.epsilon(1e-5) > bound(AMP.objective).epsilon(1e-5)

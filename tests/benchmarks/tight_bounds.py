@@ -9,7 +9,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from explorer.accounting import AttainedLowerBound, ObjectivePerturbation, RefinedBound, TightBound
+from explorer.accounting import AttainedLowerBound, ExactBound, ObjectivePerturbation, RefinedBound
 
 MECHANISMS = {
     "sigma=10 lambda=5": {"noise_std": 10, "l2_reg": 5},
@@ -56,7 +56,7 @@ def main():
         mechanism = ObjectivePerturbation(**constants, lipschitz=1, smoothness=1)
         refined, tight, attained = (
             1e3 * best_of(lambda bound=bound, m=mechanism: bound(m).log_delta(EPSILON))
-            for bound in (RefinedBound, TightBound, AttainedLowerBound)
+            for bound in (RefinedBound, ExactBound, AttainedLowerBound)
         )
         s, kappa = mechanism.sensitivity_ratio, mechanism.curvature_ratio
         slow = EPSILON[np.log1p(kappa) < EPSILON][::20]

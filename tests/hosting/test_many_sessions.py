@@ -9,7 +9,6 @@ import panel as pn
 
 from explorer.app import Session
 from explorer.hosting.server import prepare
-from explorer.pages.bounds.computation import SLOW
 from explorer.pages.bounds.state import BoundsState
 from explorer.pages.bounds.view import DEEPEST
 from tests.hosting.conftest import PATIENCE, free_ports
@@ -69,7 +68,7 @@ def test_each_page_shows_its_own_numbers():
         server.start()
         pages = await asyncio.gather(*(move(f"http://localhost:{port}", i) for i in range(PAGES)))
         async with asyncio.timeout(PATIENCE):
-            while not all(each.drawn and np.isfinite(each.drawn[-1][1]["Tight"]).all() for each in seen):
+            while not all(each.drawn for each in seen):
                 await asyncio.sleep(0.1)
         for page in pages:
             page.close()
@@ -81,8 +80,5 @@ def test_each_page_shows_its_own_numbers():
         assert len({tuple(values.values()) for values, _ in each.drawn}) > MOVES / 3
         for values, drawn in each.drawn:
             state = BoundsState(**values)
-            for name, curve in state.columns(state.names(slow=False)).items():
+            for name, curve in state.columns().items():
                 np.testing.assert_array_equal(drawn[name], np.maximum(curve, DEEPEST))
-        values, drawn = each.drawn[-1]
-        for name, curve in BoundsState(**values).columns(SLOW).items():
-            np.testing.assert_array_equal(drawn[name], np.maximum(curve, DEEPEST))

@@ -16,7 +16,8 @@ from explorer.compute import interface
 from explorer.compute.local import LocalEngine
 from explorer.interface import background
 from explorer.interface.background import IncrementalResults, LatestOnly, NextTick
-from explorer.pages.bounds.view import BoundsView
+from explorer.pages.worst_case.computation import WORST
+from explorer.pages.worst_case.view import WorstCaseView
 from tests.interface.event_loop import run_concurrently
 
 
@@ -89,16 +90,16 @@ def test_only_the_last_request_runs_in_the_next_turn(monkeypatch):
 
 def test_slow_curves_of_other_parameters_are_never_shown():
     async def work():
-        view = BoundsView()
-        await until(lambda: np.isfinite(view.source.data["Tight"]).all())
+        view = WorstCaseView()
+        source = view.sources["map"]
+        await until(lambda: np.isfinite(source.data[WORST]).all())
         shown = []
-        view.source.on_change("data", lambda _, old, new: shown.append((view.state.noise_std, new["Tight"])))
+        source.on_change("data", lambda _, old, new: shown.append((view.state.noise_std, new[WORST])))
         view.state.noise_std = 6.0
         await asyncio.sleep(2 * background.QUIET_SECONDS)  # the slow curves of these begin
         view.state.noise_std = 7.0
-        await until(lambda: np.isfinite(view.source.data["Tight"]).all())
-        tight = view.state.curves(["Tight"])["Tight"]
-        np.testing.assert_array_equal(shown[-1][1], tight)
+        await until(lambda: np.isfinite(source.data[WORST]).all())
+        np.testing.assert_array_equal(shown[-1][1], view.state.curves()["map"][WORST])
         assert all(np.isnan(curve).all() for _, curve in shown[:-1])
         assert [noise_std for noise_std, _ in shown] == [6, 7, 7]
 

@@ -12,7 +12,7 @@ from explorer.pages.bounds.view import BoundsView
 
 def plot_of(x, y, **options):
     plot = curve_figure(name="p", title="", x_label="x", y_label="y", **options)
-    add_curve(plot, ColumnDataSource({"x": x, "Tight": y}), "x", "Tight", [])
+    add_curve(plot, ColumnDataSource({"x": x, "Exact": y}), "x", "Exact", [])
     set_projector(plot, False)
     return plot
 
@@ -54,7 +54,7 @@ def test_logarithmic_axes_and_hidden_and_missing_curves():
     plot.renderers[0].visible = True
     clear_legend(plot)
     assert plot.legend[0].location == "top_left"
-    plot.renderers[0].data_source.data = {"x": [1, 1000], "Tight": [np.nan, 0.0]}
+    plot.renderers[0].data_source.data = {"x": [1, 1000], "Exact": [np.nan, 0.0]}
     clear_legend(plot)
     assert plot.legend[0].location == "top_left"
 

@@ -12,12 +12,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from explorer.accounting import (
     AMPBound,
     CompositionBound,
+    ExactBound,
     Gaussian,
     HockeyStickBound,
     InfeasibleTarget,
     RefinedBound,
     RenyiBound,
-    TightBound,
     calibrate_amp,
     hockey_stick_plds,
 )
@@ -74,7 +74,7 @@ def test_guarantee_is_the_published_hockey_stick_bound_with_the_output_step(data
 
 @pytest.mark.parametrize(
     "accountant",
-    ["renyi", "refined", "tight", RenyiBound, RefinedBound, lambda mechanism: AMPBound(mechanism, bound=TightBound)],
+    ["renyi", "refined", "exact", RenyiBound, RefinedBound, lambda mechanism: AMPBound(mechanism, bound=ExactBound)],
 )
 def test_any_accountant_by_name_class_or_callable(data, accountant):
     """The weaker the proof, the more regularisation it asks for at the same noise."""

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from explorer.accounting import HockeyStickBound, KiferBound, ProfileBound, RenyiBound
-from explorer.pages.bounds.computation import BOUNDS, LOWER_BOUND, LOWER_BOUNDS, POINTS
+from explorer.pages.bounds.computation import BOUNDS, LOWER_BOUND, POINTS
 from explorer.pages.bounds.state import PRESETS, BoundsState
 from explorer.pages.bounds.view import BoundsView
 from explorer.vocabulary import Style
@@ -49,6 +49,9 @@ def test_summary_reads_the_curves():
     assert list(summary.index) == list(BOUNDS)
     assert summary.loc[LOWER_BOUND, "ratio"] == pytest.approx(1, rel=1e-9)
     assert (summary["ratio"] >= 1).all()
+    upper = summary.drop(index=LOWER_BOUND)
+    np.testing.assert_allclose(upper["excess"], 1 - summary.loc["Exact", "epsilon"] / upper["epsilon"], rtol=1e-12)
+    assert (upper["excess"] >= 0).all() and upper.loc["Exact", "excess"] == 0
     assert summary.loc["RDP", "epsilon"] == RenyiBound(state.mechanism).epsilon(state.delta)
     at_epsilon = HockeyStickBound(state.mechanism).delta(state.epsilon)
     assert 10 ** summary.loc["Hockey-stick", "log10_delta"] == pytest.approx(at_epsilon)
@@ -76,7 +79,7 @@ def test_bounds_are_read_on_their_safe_side(noise_std):
     for name, bound in applicable.items():
         exact, shown = float(bound.epsilon(state.delta)), summary.loc[name, "epsilon"]
         assert shown == pytest.approx(exact, abs=1e-5 * state.epsilon_max)
-        assert (shown >= exact * (1 - 1e-9)) if name not in LOWER_BOUNDS else (shown <= exact * (1 + 1e-9))
+        assert (shown >= exact * (1 - 1e-9)) if name != LOWER_BOUND else (shown <= exact * (1 + 1e-9))
 
 
 def test_split_adds_up_to_the_papers_epsilon():

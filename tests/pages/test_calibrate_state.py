@@ -24,7 +24,7 @@ QUICK = ["Hockey-stick", "Refined"]
 SLIDERS = [
     name
     for name in CalibrateState.shared()
-    if name not in ("accountant", "monotone_loss", "tight", "n_records", "dimension", "optimum_norm", "f")
+    if name not in ("accountant", "monotone_loss", "n_records", "dimension", "optimum_norm", "f")
 ]
 
 
@@ -220,13 +220,12 @@ def test_view_says_why_there_is_no_point_and_does_not_offer_to_fit(view):
 def test_parts_are_kept_by_all_that_they_depend_on(view):
     """Each parameter changes the question of exactly the parts whose numbers it changes."""
     state = view.state
-    frontier = {*state.shared()} - {"f", "accountant", "tight", "n_records", "dimension", "optimum_norm"}
+    frontier = {*state.shared()} - {"f", "accountant", "n_records", "dimension", "optimum_norm"}
     moves = {
         **{name: set(PARTS) for name in frontier},
         **{name: {LEAST} for name in ("n_records", "dimension", "optimum_norm")},
         "f": {POINT},
         "accountant": set(),
-        "tight": set(),
     }
     assert set(moves) == set(state.shared())
     for name, changed in moves.items():

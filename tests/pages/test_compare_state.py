@@ -95,21 +95,21 @@ def test_the_best_honest_method_and_whom_it_beats(state):
 
 def test_within_two_standard_errors_nothing_is_clear():
     same = made_up()
-    rows = same["method"] == "amp_tight"
+    rows = same["method"] == "amp_exact"
     shift = np.resize([0.01, -0.01], rows.sum())
     paired = same.loc[same["method"] == "amp_rdp", "accuracy"].to_numpy()
     same.loc[rows, "accuracy"] = paired + shift
     state = CompareState(stored=Results(same), epsilon=0.1)
-    answer = state.differences()["Tight over the paper's accounting"]
+    answer = state.differences()["Exact over the paper's accounting"]
     assert not answer.clear
     assert answer.standard_error == pytest.approx(0.01 * np.sqrt(6 / 5) / np.sqrt(6))
     same.loc[rows, "accuracy"] = paired + shift + 0.02
-    assert CompareState(stored=Results(same), epsilon=0.1).differences()["Tight over the paper's accounting"].clear
+    assert CompareState(stored=Results(same), epsilon=0.1).differences()["Exact over the paper's accounting"].clear
 
 
 def test_one_trial_has_no_error_and_no_clear_difference():
     state = CompareState(stored=Results(made_up(trials=1)), epsilon=0.1)
-    answer = state.differences()["Tight over the paper's accounting"]
+    answer = state.differences()["Exact over the paper's accounting"]
     assert np.isfinite(answer.mean)
     assert np.isnan(answer.standard_error)
     assert not answer.clear

@@ -5,13 +5,13 @@ import pytest
 
 from explorer.accounting import (
     CompositionBound,
+    ExactBound,
     Gaussian,
     GaussianLowerBound,
     HockeyStickBound,
     PoissonSubsampledGaussian,
     RefinedBound,
     RenyiBound,
-    TightBound,
     hockey_stick_plds,
     poisson_subsampled_plds,
     profile_plds,
@@ -41,9 +41,9 @@ def test_readings_are_the_accountants():
     refined = CompositionBound(state.mechanism, uses=50, accuracy=ACCURACY)
     assert state.reading("Refined", 50)[:2] == refined.epsilon_interval(1e-6)
     tight = CompositionBound(
-        state.mechanism, uses=50, plds=lambda one: profile_plds(one, bound=TightBound), accuracy=ACCURACY
+        state.mechanism, uses=50, plds=lambda one: profile_plds(one, bound=ExactBound), accuracy=ACCURACY
     )
-    assert state.reading("Tight", 50)[:2] == tight.epsilon_interval(1e-6)
+    assert state.reading("Exact", 50)[:2] == tight.epsilon_interval(1e-6)
     assert state.reading("RDP", 50).epsilon == RenyiBound(state.mechanism, uses=50).epsilon(1e-6)
     lower = GaussianLowerBound(Gaussian(noise_std=8, sensitivity=np.sqrt(50)))
     assert state.reading(LOWER_BOUND, 50).epsilon_low == lower.epsilon(1e-6)
@@ -65,7 +65,7 @@ def test_readings_on_samples_are_the_accountants():
 
 
 def test_the_table_is_that_of_compose_for_every_bound():
-    state = CompositionState(uses=3, tight=True, sampling_rate=0.5, l2_reg=2.0)
+    state = CompositionState(uses=3, exact=True, sampling_rate=0.5, l2_reg=2.0)
     arguments = state.arguments()
     assert arguments["bounds"] == [key for key in SHOWN if key != "renyi"]
     arguments["runs"] = [3]
@@ -102,10 +102,10 @@ def test_preset_sets_every_parameter_of_its_name():
 
 def test_tight_is_computed_on_demand_and_is_the_best():
     state = CompositionState(uses=10)
-    assert "Tight" not in state.names()
-    state.tight = True
-    assert "Tight" in state.names()
-    tight = state.reading("Tight", 10)
+    assert "Exact" not in state.names()
+    state.exact = True
+    assert "Exact" in state.names()
+    tight = state.reading("Exact", 10)
     assert state.reading(LOWER_BOUND, 10).epsilon < tight.epsilon_low
     assert tight.epsilon < state.reading("Refined", 10).epsilon_low
 

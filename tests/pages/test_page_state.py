@@ -31,7 +31,7 @@ from explorer.pages.solvers.state import SolversState
 from explorer.pages.spectrum.computation import compare_learners
 from explorer.pages.spectrum.state import SpectrumState
 from explorer.pages.state import Code, call, imports
-from explorer.pages.worst_case.computation import ATTAINED, NAMES, WORST, log_delta_profiles
+from explorer.pages.worst_case.computation import EXACT, NAMES, WORST, log_delta_profiles
 from explorer.pages.worst_case.state import WorstCaseState
 from explorer.uploads import read_csv
 
@@ -236,7 +236,7 @@ def test_script_of_the_composition_page(parameters, monkeypatch):
 
 
 def test_script_of_the_compare_page(monkeypatch):
-    methods = ["amp_rdp", "amp_tight_noise", "non_private"]
+    methods = ["amp_rdp", "amp_exact_noise", "non_private"]
     state = CompareState(stored=None, dataset="breast_cancer", methods=methods, epsilon=2.0, trials=2, first_trial=1)
     state.live_methods = methods
     state.add_live([run_live(cells=state.cells())])
@@ -249,7 +249,7 @@ def test_script_of_the_compare_page(monkeypatch):
         pd.testing.assert_frame_equal(scope["means"], other.shown(), rtol=0, atol=0)
         gaps = other.differences()
         assert list(scope["gaps"]) == list(gaps)
-        assert [title for title, gap in gaps.items() if np.isfinite(gap.mean)] == ["Tight over the paper's, same λ"]
+        assert [title for title, gap in gaps.items() if np.isfinite(gap.mean)] == ["Exact over the paper's, same λ"]
         for title, gap in gaps.items():
             found = scope["gaps"][title]
             assert (found.mean, found.standard_error) == pytest.approx((gap.mean, gap.standard_error), nan_ok=True)
@@ -401,7 +401,7 @@ def test_script_of_the_worst_case_page(parameters):
             expected = float(profiles[name](state.epsilon)) / np.log(10)
             assert float(shown.split()[0]) == pytest.approx(expected, abs=1e-6)
     leaked = float(getattr(loss, f"log_delta_{state.direction}")(state.epsilon)) / np.log(10)
-    assert leaked == pytest.approx(scope["summary"].loc[ATTAINED, "log10_delta"], rel=1e-3)
+    assert leaked == pytest.approx(scope["summary"].loc[EXACT, "log10_delta"], rel=1e-3)
 
 
 @pytest.mark.parametrize(

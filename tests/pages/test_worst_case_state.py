@@ -3,18 +3,17 @@
 import numpy as np
 import pytest
 
-from explorer.accounting import AttainedLowerBound, GaussianLowerBound, RefinedBound, TightBound
+from explorer.accounting import ExactBound, GaussianLowerBound, RefinedBound
 from explorer.pages.worst_case.computation import (
     ADD,
-    ATTAINED,
     DIRECTIONS,
+    EXACT,
     GAUSSIAN,
     HOCKEY_STICK,
     LINEAR,
     NAMES,
     NO_RECORD,
     REFINED,
-    TIGHT,
     WORST,
 )
 from explorer.pages.worst_case.state import WorstCaseState
@@ -36,7 +35,7 @@ def test_the_area_drawn_is_the_delta_of_the_bound(name, direction):
     state = preset(name)
     state.direction = direction
     excess = state.curves()["excess"]
-    bounds = {WORST: AttainedLowerBound(state.mechanism), LINEAR: GaussianLowerBound(state.mechanism)}
+    bounds = {WORST: ExactBound(state.mechanism), LINEAR: GaussianLowerBound(state.mechanism)}
     for drawn, bound in bounds.items():
         profile = getattr(bound, f"log_delta_{direction}", bound.log_delta)
         area = np.trapezoid(excess[drawn], excess["b"])
@@ -51,7 +50,7 @@ def test_the_densities_of_the_table_leak_the_delta_of_the_bound(name):
     p, q = (np.exp(noise[column]) for column in (f"log density with, {WORST}", "log density without"))
     p, q = (q, p) if state.direction == ADD else (p, q)
     delta = np.trapezoid(np.maximum(p - np.exp(state.epsilon) * q, 0), noise["b"])
-    assert delta == pytest.approx(10 ** state.summary().loc[ATTAINED, "log10_delta"], rel=0.03)
+    assert delta == pytest.approx(10 ** state.summary().loc[EXACT, "log10_delta"], rel=0.03)
     moved = noise[f"T(b), {WORST}"]
     assert (np.diff(moved) > 0).all()
     assert (np.diff(moved) <= (1 + state.mechanism.curvature_ratio) * np.diff(noise["b"]) * (1 + 1e-6) + 1e-12).all()
@@ -62,17 +61,17 @@ def test_readouts_are_the_accountants(direction):
     state = WorstCaseState(direction=direction, delta=1e-6)
     summary = state.summary()
     assert tuple(summary.index) == NAMES
-    for name, bound in {REFINED: RefinedBound, TIGHT: TightBound, ATTAINED: AttainedLowerBound}.items():
+    for name, bound in {REFINED: RefinedBound, EXACT: ExactBound}.items():
         profile = getattr(bound(state.mechanism), f"log_delta_{direction}")
         row = summary.loc[name]
         assert row["log10_delta"] == pytest.approx(profile(state.epsilon) / np.log(10), rel=1e-12)
         past, before = profile(row["epsilon"] + 1e-3), profile(row["epsilon"] - 1e-3)
         assert past < np.log(state.delta) < before
-        assert (profile(row["epsilon"]) <= np.log(state.delta)) == (name != ATTAINED)
+        assert profile(row["epsilon"]) <= np.log(state.delta)
     assert summary.loc[GAUSSIAN, "epsilon"] == GaussianLowerBound(state.mechanism).epsilon(1e-6)
     for column in ("log10_delta", "epsilon"):
         assert (np.diff(summary[column]) <= 1e-9).all()  # from the loosest bound down to the Gaussian
-    assert summary.loc[ATTAINED, "log10_ratio"] == 0
+    assert summary.loc[EXACT, "log10_ratio"] == 0
 
 
 def test_hubers_loss_and_a_straight_one():
@@ -115,7 +114,7 @@ def test_forbidden_combination_says_why_and_keeps_the_others():
     assert "does not apply here" in said(view.readouts)
     summary = view.state.summary()
     assert np.isnan(summary.loc[HOCKEY_STICK, "log10_delta"])
-    assert np.isfinite(summary.loc[[REFINED, TIGHT, ATTAINED, GAUSSIAN], ["log10_delta", "epsilon"]]).all(axis=None)
+    assert np.isfinite(summary.loc[[REFINED, EXACT, GAUSSIAN], ["log10_delta", "epsilon"]]).all(axis=None)
     view.state.l2_reg = 2.0
     assert not view.notes.visible
 

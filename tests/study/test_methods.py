@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from explorer.accounting import AMPBound, ApproximateMinimaPerturbation, TightBound, calibrate_gaussian
+from explorer.accounting import AMPBound, ApproximateMinimaPerturbation, ExactBound, calibrate_gaussian
 from explorer.study import EPSILONS, LEARNING_RATES, Cell, grid, run_cell
 from explorer.study.methods import _ACCOUNTANTS, _CachedBound
 
@@ -20,7 +20,7 @@ def outcome(method, epsilon, *, dataset="breast_cancer", learning_rate=None):
 @pytest.fixture(scope="module")
 def by_accounting():
     """Algorithm 1 at epsilon = 1 by each accounting; its parameters do not depend on the data."""
-    names = ("amp_rdp", "amp_hockey_stick", "amp_tight", "amp_tight_noise", "amp_tight_risk")
+    names = ("amp_rdp", "amp_hockey_stick", "amp_exact", "amp_exact_noise", "amp_exact_risk")
     return {name: outcome(name, 1.0) for name in names}
 
 
@@ -34,12 +34,12 @@ def test_the_papers_accounting_has_the_reference_parameters(experiments_referenc
 
 
 def test_a_tighter_accounting_needs_less_regularisation(by_accounting):
-    renyi, stick, tight = (by_accounting[name] for name in ("amp_rdp", "amp_hockey_stick", "amp_tight"))
+    renyi, stick, tight = (by_accounting[name] for name in ("amp_rdp", "amp_hockey_stick", "amp_exact"))
     assert renyi["noise_std"] == stick["noise_std"] == tight["noise_std"]
     assert renyi["l2_reg"] > stick["l2_reg"] > tight["l2_reg"] > 0
 
 
-@pytest.mark.parametrize("method", ["amp_tight", "amp_tight_noise", "amp_tight_risk"])
+@pytest.mark.parametrize("method", ["amp_exact", "amp_exact_noise", "amp_exact_risk"])
 def test_the_tight_bound_grants_what_it_calibrated(by_accounting, method):
     mechanism = ApproximateMinimaPerturbation(
         noise_std=by_accounting[method]["noise_std"],
@@ -50,24 +50,24 @@ def test_the_tight_bound_grants_what_it_calibrated(by_accounting, method):
         output_noise_std=0.15,
         monotone_loss=True,
     )
-    delta = AMPBound(mechanism, bound=TightBound, accuracy=1e-4).delta(1.0)
+    delta = AMPBound(mechanism, bound=ExactBound, accuracy=1e-4).delta(1.0)
     assert 0.998e-5 < delta <= 1e-5
 
 
-@pytest.mark.parametrize("method", ["amp_tight_noise", "amp_tight_risk"])
+@pytest.mark.parametrize("method", ["amp_exact_noise", "amp_exact_risk"])
 def test_tight_accounting_needs_little_more_than_the_gaussian_noise(by_accounting, method):
     gaussian = calibrate_gaussian(epsilon=1, delta=1e-5, sensitivity=np.sqrt(2)).value
     assert gaussian < by_accounting[method]["noise_std"] < 1.05 * gaussian
-    assert by_accounting["amp_tight_noise"]["l2_reg"] == pytest.approx(by_accounting["amp_rdp"]["l2_reg"])
+    assert by_accounting["amp_exact_noise"]["l2_reg"] == pytest.approx(by_accounting["amp_rdp"]["l2_reg"])
 
 
 def test_risk_parameters_depend_on_the_numbers_of_records_and_features_only():
     first, second = (
-        run_cell(Cell(dataset="breast_cancer", method="amp_tight_risk", epsilon=1.0, delta=1e-5, trial=trial))
+        run_cell(Cell(dataset="breast_cancer", method="amp_exact_risk", epsilon=1.0, delta=1e-5, trial=trial))
         for trial in (0, 1)
     )
     assert first["l2_reg"] == second["l2_reg"]
-    assert outcome("amp_tight_risk", 1.0, dataset="synthetic_l")["l2_reg"] != first["l2_reg"]
+    assert outcome("amp_exact_risk", 1.0, dataset="synthetic_l")["l2_reg"] != first["l2_reg"]
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
@@ -108,7 +108,7 @@ def test_output_perturbation_and_the_fit_without_privacy():
     assert 1e-4 <= plain["l2_reg"] <= 10
 
 
-@pytest.mark.parametrize("name", ["renyi", "hockey_stick", "tight"])
+@pytest.mark.parametrize("name", ["renyi", "hockey_stick", "exact"])
 def test_cached_answers_equal_those_of_the_bound(name):
     mechanism = ApproximateMinimaPerturbation(
         noise_std=7, l2_reg=4, lipschitz=1.4, smoothness=0.5, gradient_tol=0.01, output_noise_std=0.15

@@ -68,16 +68,16 @@ def test_failed_cells_are_left_out(results):
 
 
 def test_paired_has_a_row_for_each_trial(results):
-    table = paired(results[(results["method"] != "amp_tight") | (results["trial"] > 0)])
+    table = paired(results[(results["method"] != "amp_exact") | (results["trial"] > 0)])
     assert len(table) == 2 * (3 * 10 + 10)
     row = table.loc["adult", 1.0, 1e-5, 3]
     assert row["amp_rdp"] == pytest.approx(0.806)
     assert np.isnan(row["non_private"])
-    assert np.isnan(table.loc[("adult", 1.0, 1e-5, 0), "amp_tight"])
+    assert np.isnan(table.loc[("adult", 1.0, 1e-5, 0), "amp_exact"])
 
 
 def test_gain_compares_trial_by_trial(results):
-    table = gain(results, "amp_tight", over="amp_rdp")
+    table = gain(results, "amp_exact", over="amp_rdp")
     assert len(table) == 6
     np.testing.assert_allclose(table["gain"], 0.02)
     np.testing.assert_allclose(table["margin"], 0, atol=1e-12)
@@ -98,7 +98,7 @@ def test_the_page_shows_the_tables_numbers(results):
     assert "| Algorithm 1 | 80.90 ± 0.38 | 90.05 |" in text
     assert "-9.2 on Synthetic-L at ε = 0.1" in text
     assert "Of 6 cells each: Algorithm 1, hockey-stick: above its margin in 6, below in 0;" in text
-    assert "| Algorithm 1, tight | +2.00 ± 0.00 |" in text
+    assert "| Algorithm 1, exact | +2.00 ± 0.00 |" in text
     assert "| privacy profile over Rényi | +1.00 ± 0.00 |" in text
     widths = {
         block: {line.count("|") for line in block.splitlines()} for block in re.findall(r"(?:^\|.*\n)+", text, re.M)

@@ -40,13 +40,13 @@ class AttainingLoss(OneRecordLoss):
 
     Attributes
     ----------
-    epsilon, direction : what it was made for
+    target_epsilon, direction : what it was made for
     ramp : (low, high), the values of the noise b between which h changes at the largest slope; None for a linear loss
     followed : (low, high), the values of the noise b between which it follows the curve of largest gain in steps; None
         where a ramp alone attains the bound
     """
 
-    epsilon: float
+    target_epsilon: float
     direction: str
     ramp: tuple[float, float] | None = None
     followed: tuple[float, float] | None = None
@@ -55,7 +55,7 @@ class AttainingLoss(OneRecordLoss):
     def gap(self) -> float:
         """log delta of `ExactBound`, in this direction and at this epsilon, minus that of this loss; >= 0."""
         name = f"log_delta_{self.direction}"
-        bound, own = (getattr(each, name)(self.epsilon) for each in (ExactBound(self.mechanism), self))
+        bound, own = (getattr(each, name)(self.target_epsilon) for each in (ExactBound(self.mechanism), self))
         return max(float(bound - own), 0.0)
 
 
@@ -97,7 +97,7 @@ def attaining_loss(
     epsilon = real("epsilon", epsilon, rule="a finite number", valid=np.isfinite)
     tolerance, direction = positive("tolerance", tolerance), checked_direction(direction)
     plans = _add_plans if (direction == "add") == (epsilon >= 0) else _remove_plans
-    made_for = {"mechanism": mechanism, "epsilon": epsilon, "direction": direction}
+    made_for = {"mechanism": mechanism, "target_epsilon": epsilon, "direction": direction}
     with np.errstate(all="ignore"):
         found = [_loss(made_for, plan) for plan in plans(mechanism, abs(epsilon), _FEW)]
         best = _best(found)
@@ -129,7 +129,9 @@ def _add_plans(mechanism: ObjectivePerturbation, epsilon: float, steps: int) -> 
     s, kappa = mechanism.sensitivity_ratio, mechanism.curvature_ratio
     plans = [_Plan(np.zeros(1), np.full(1, s))]
     if not mechanism.monotone_loss:
-        for zero, (_, h1, _), (_, h2, _) in add_controls(np.array([epsilon]), sensitivity_ratio=s, curvature_ratio=kappa):
+        for zero, (_, h1, _), (_, h2, _) in add_controls(
+            np.array([epsilon]), sensitivity_ratio=s, curvature_ratio=kappa
+        ):
             knots = np.concatenate([zero - h1 / kappa, zero + h2 / kappa])
             plans.append(_Plan(knots, np.concatenate([-h1, h2]), ramp=(0, 1)))
     return plans

@@ -6,11 +6,12 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
+from explorer.accounting.bounds.exact_add import add_log_delta
 from explorer.accounting.bounds.exact_remove import remove_log_delta
 from explorer.accounting.bounds.exact_renyi import exact_rdp
 from explorer.accounting.bounds.gaussian import log_delta
 from explorer.accounting.bounds.refined import DirectionalBound, RefinedBound, dual_log_delta
-from explorer.accounting.bounds.exact_add import add_log_delta
+from explorer.accounting.bounds.renyi import normal_rdp
 from explorer.accounting.types import FloatArray
 from explorer.validation import epsilon_array, order_array
 
@@ -85,7 +86,11 @@ class ExactBound(DirectionalBound):
         return remove_log_delta(epsilon, **self._ratios)
 
     def _rdp(self, alpha: ArrayLike, direction: str) -> FloatArray:
-        return exact_rdp(order_array(alpha), direction=direction, **self._ratios)[()]
+        alpha = order_array(alpha)
+        value = exact_rdp(alpha, direction=direction, **self._ratios)
+        # Where doubles overflow, the refined bound stands: between the two lies the exact value.
+        refined = getattr(RefinedBound(self.mechanism), f"rdp_{direction}")(alpha)
+        return np.maximum(np.fmin(value, refined), normal_rdp(alpha, sensitivity_ratio=self._s))[()]
 
     @property
     def _ratios(self) -> _Ratios:

@@ -20,7 +20,7 @@ m(r) = t r - c r^2.
   the difference between the gains at the two ends of the ramp; without a turning point rho = s. The supremum is
   approached by staircases, not attained; losses of either sign and monotone ones have the same.
 
-All integrals are of positive, smooth functions, by Gauss rules on the part that holds all but e^-60 of the mass.
+All integrals are of positive, smooth functions, by Gauss rules on the part that holds all but e^-37 of the mass.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ from explorer.accounting.types import FloatArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _NODES, _WEIGHTS = (1 + _NODES[:, None]) / 2, _WEIGHTS / 2  # on [0, 1]
-_REACH = 60.0  # what is left out of an integral weighs e^-60 of its largest density
+_REACH = 37.0  # what is left out of an integral weighs e^-37 of its largest density
 
 
 def remove_log_delta(
@@ -269,7 +269,7 @@ class RampAndCurve:
         onset = self.c * self.s + self.epsilon / self.s
         least = np.minimum(np.log(0.5 * np.log1p(2 * self.excess / np.square(onset))), high)
         least = np.where(turns, least, high)  # nothing is sought where there is no ramp
-        _, turning = sign_change(self._falls, least, high)
+        _, turning = sign_change(self._falls, least, high, tolerance=1e-9)
         least = np.minimum(least, turning)
         low, upper = sign_change(self._loss_of_ramp, least, turning)
         # The line is steep in log p: between the two it is named by its own m, along which log p is nearly constant.
@@ -312,7 +312,9 @@ class RampAndCurve:
         y, rho, _ = curve(p, self.excess)
         r_end, y_end, m_end = self._outer(self._m_of_line(log_p) if m is None else m)
         v = np.minimum(m_end - self.excess, self.limit)
-        length = np.where(self.s < self.speed * y, (r_end - rho) / self.speed, y - y_end)  # the one with fewer digits lost
+        length = np.where(
+            self.s < self.speed * y, (r_end - rho) / self.speed, y - y_end
+        )  # the one with fewer digits lost
         value = np.log1p(np.expm1(v - p) / -np.expm1(v - self.limit)) - length * (2 * y - length) / 2
         return np.where(v < self.limit, value, np.inf)
 

@@ -217,8 +217,11 @@ def _half_log_delta(epsilon: FloatArray, knots: FloatArray, shifts: FloatArray, 
 def _log_gain(
     epsilon: ArrayLike, y0: ArrayLike, y1: ArrayLike, h0: ArrayLike, h1: ArrayLike, slope: ArrayLike
 ) -> FloatArray:
-    """`interval_log_delta` without its loss of digits: from the masses of the two intervals where the shifted one is left
-    of -1, since tails would cancel there, and by a Gauss rule on intervals over which the density varies little."""
+    """`interval_log_delta` without its loss of digits.
+
+    From the masses of the two intervals where the shifted one is left of -1, since tails would cancel there, and by a
+    Gauss rule on intervals over which the density varies little.
+    """
     epsilon, y0, y1, h0, h1, slope = np.broadcast_arrays(epsilon, y0, y1, h0, h1, slope)
     result = np.full(y0.shape, -np.inf)
     width = y1 - y0

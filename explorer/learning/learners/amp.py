@@ -100,8 +100,8 @@ class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
     ----------
     epsilon : float > 0, nats
     delta : float inside (0, 1)
-    accountant : the bound that must grant (epsilon, delta) for the whole of Algorithm 1: a name ("hockey_stick", the
-        published bound; "renyi", the one of the paper's experiments; "refined" and "tight", proved in this package;
+    accountant : the bound that must grant (epsilon, delta) for the whole of Algorithm 1: a name ("exact", which
+        needs the least; "refined", in closed form; the paper's "hockey_stick" and, in its experiments, "renyi";
         "kifer"), a class of bounds on ObjectivePerturbation, or a callable from ApproximateMinimaPerturbation to a
         PrivacyBound, which also receives uses=m when there are m > 2 classes
     loss : name or object of `explorer.learning.losses` for labels -1, +1: "logistic", "smoothed_hinge", "probit"
@@ -159,7 +159,7 @@ class AMPClassifier(PrivateLinearClassifier, _ApproximateMinimaPerturbation):
         epsilon: float = 1.0,
         *,
         delta: float = 1e-5,
-        accountant: str | Callable[..., PrivacyBound] = "hockey_stick",
+        accountant: str | Callable[..., PrivacyBound] = "exact",
         loss: str | Loss = "logistic",
         clip_norm: float | None = None,
         gradient_tol: float = 0.01,
@@ -232,7 +232,7 @@ class AMPRegressor(PrivateLinearRegressor, _ApproximateMinimaPerturbation):
         epsilon: float = 1.0,
         *,
         delta: float = 1e-5,
-        accountant: str | Callable[..., PrivacyBound] = "hockey_stick",
+        accountant: str | Callable[..., PrivacyBound] = "exact",
         loss: str | Loss = "huber",
         clip_norm: float | None = None,
         gradient_tol: float = 0.01,

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from explorer import vocabulary
 from explorer.accounting import (
-    AttainedLowerBound,
     BoundNotApplicable,
+    ExactBound,
     GaussianLowerBound,
     HockeyStickBound,
     KiferBound,
@@ -24,7 +24,6 @@ from explorer.accounting import (
     ProfileBound,
     RefinedBound,
     RenyiBound,
-    TightBound,
 )
 
 BoundsByLabel = Mapping[str, Callable[[ObjectivePerturbation], PrivacyBound]]
@@ -38,16 +37,13 @@ BOUNDS = {
         "renyi": RenyiBound,
         "hockey_stick": HockeyStickBound,
         "refined": RefinedBound,
-        "tight": TightBound,
-        "attained": AttainedLowerBound,
+        "exact": ExactBound,
         "gaussian": GaussianLowerBound,
     }.items()
 }
-RDP, HOCKEY_STICK, TIGHT, ATTAINED, LOWER_BOUND = (
-    vocabulary.BOUNDS[key].label for key in ("renyi", "hockey_stick", "tight", "attained", "gaussian")
+RDP, HOCKEY_STICK, EXACT, LOWER_BOUND = (
+    vocabulary.BOUNDS[key].label for key in ("renyi", "hockey_stick", "exact", "gaussian")
 )
-LOWER_BOUNDS = (ATTAINED, LOWER_BOUND)
-SLOW = (TIGHT, ATTAINED)  # tens of milliseconds a curve: a page does not wait for them while a slider moves
 
 
 def compute_curves(
@@ -91,8 +87,9 @@ def compute_summary(
 
     Returns
     -------
-    DataFrame indexed by bound: "epsilon" at delta, "ratio" to the Gaussian lower bound's, "log10_delta" at epsilon,
-    and "refusal", why a bound does not apply (then the numbers are nan) or ""
+    DataFrame indexed by bound: "epsilon" at delta, "ratio" to the Gaussian lower bound's, "excess", the part of this
+    epsilon that is beyond the exact bound's, "log10_delta" at epsilon, and "refusal", why a bound does not apply (then
+    the numbers are nan) or ""
     """
     rows = summary_rows(mechanism, epsilon=epsilon, delta=delta, epsilon_max=epsilon_max, bounds=bounds)
     return pd.DataFrame.from_dict(rows, orient="index")
@@ -150,20 +147,14 @@ def summary_rows(
     """`compute_summary` as a dict of its rows, dicts."""
     where = {"epsilon": epsilon, "delta": delta, "epsilon_max": epsilon_max}
     lowest = _row(GaussianLowerBound, mechanism, lower=True, **where)["epsilon"]
+    exact = _row(ExactBound, mechanism, lower=False, **where)["epsilon"]
     rows = {}
     for label, bound in bounds.items():
-        row = _row(bound, mechanism, lower=label in LOWER_BOUNDS, **where)
-        rows[label] = {"epsilon": row["epsilon"], "ratio": row["epsilon"] / lowest if lowest > 0 else np.nan, **row}
+        row = _row(bound, mechanism, lower=label == LOWER_BOUND, **where)
+        value = row["epsilon"]
+        excess = 1 - exact / value if value > 0 and np.isfinite(value) else np.nan
+        rows[label] = {"epsilon": value, "ratio": value / lowest if lowest > 0 else np.nan, "excess": excess, **row}
     return rows
-
-
-def columns_and_rows(
-    mechanism: ObjectivePerturbation, *, epsilon: float, delta: float, epsilon_max: float, bounds: BoundsByLabel
-) -> tuple[dict[str, NDArray[np.float64]], dict[str, dict]]:
-    """`curve_columns` and `summary_rows`, for a page that has both computed in another process."""
-    columns = curve_columns(mechanism, epsilon_max=epsilon_max, bounds=bounds)
-    rows = summary_rows(mechanism, epsilon=epsilon, delta=delta, epsilon_max=epsilon_max, bounds=bounds)
-    return columns, rows
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,6 @@ from explorer.pages.bounds.computation import (
     BOUNDS,
     HOCKEY_STICK,
     RDP,
-    SLOW,
     applicable_bounds,
     compute_curves,
     compute_summary,
@@ -72,13 +71,9 @@ class BoundsState(ObjectivePerturbationState):
 
     def fit_axis(self):
         """Move the end of the epsilon axis just past the largest epsilon that a bound has at delta."""
-        largest = max(row["epsilon"] for row in self.rows(self.names(slow=False)).values() if row["epsilon"] < np.inf)
+        largest = max(row["epsilon"] for row in self.rows().values() if row["epsilon"] < np.inf)
         low, high = self.param.epsilon_max.bounds
         self.epsilon_max = float(np.clip(round_up(1.1 * largest), low, high))
-
-    def names(self, *, slow):
-        """Labels of the bounds that take tens of milliseconds, or of the others."""
-        return [name for name in self.bounds if (name in SLOW) == slow]
 
     def applicable(self, names=None):
         """The named bounds, or all, of the current mechanism by label, and the reason by label where one is refused."""

@@ -1,25 +1,23 @@
 """The Bounds page: delta over epsilon by every bound, and how far each bound is from the Gaussian lower bound."""
 
-from functools import partial
-
 import numpy as np
 import panel_material_ui as pmui
 from bokeh.models import ColumnDataSource, Range1d
 
-from explorer.interface.background import LatestOnly, NextTick
+from explorer.interface.background import NextTick
 from explorer.interface.controls import TOOLTIP_BELOW, alert, log_slider, switch
 from explorer.interface.page import PageView, hidden
 from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
-from explorer.pages.bounds.computation import HOCKEY_STICK, LOWER_BOUND, LOWER_BOUNDS, columns_and_rows
+from explorer.pages.bounds.computation import EXACT, HOCKEY_STICK, LOWER_BOUND
 from explorer.pages.bounds.state import BoundsState
 from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 A model is trained on private records. To hide any one of them, **objective perturbation** adds a random linear term b
 to the training objective and minimises the sum exactly. How private is that? Each curve is a bound: for every ε it
-guarantees a failure probability of at most δ. **Lower is better**, but no guarantee can lie below the two lower bounds:
-the Gaussian one is what a linear loss leaks, the attained one what the worst loss known leaks.
+guarantees a failure probability of at most δ. **Lower is better**, down to the exact curve: it is what the mechanism
+leaks with the worst loss, so no bound can lie below it. The Gaussian lower bound is what a linear loss leaks.
 
 $$\hat\theta = \arg\min_\theta \sum_{i} \ell(\theta; z_i) + \frac{\lambda}{2}\lVert\theta\rVert^2 + b^\top\theta,
 \qquad b \sim \mathcal{N}(0, \sigma^2 I)$$
@@ -39,7 +37,7 @@ class BoundsView(PageView):
     """
 
     state_type = BoundsState
-    question = "How private is objective perturbation? Five upper bounds on δ, and two lower bounds."
+    question = "How private is objective perturbation? Its exact δ at each ε, beside four bounds on it."
     introduction = INTRODUCTION
 
     def __init__(self, state=None, *, styles=None, **params):
@@ -62,50 +60,31 @@ class BoundsView(PageView):
         plot.legend.click_policy = "hide"
         super().__init__(plot, **params)
         self.notes = alert(name="bounds_notes")
-        self.next_tick, self.slow = NextTick(), LatestOnly()
+        self.next_tick = NextTick()
         self.state.param.watch(self._set_axes, ["epsilon", "delta", "epsilon_max", "epsilon_on_y_axis"])
         self.state.param.watch(self._draw, self.state.shared())
         self._set_axes()
         self._draw()
 
     def _draw(self, *moves):
-        """Draw the fast curves at once, their readouts in the next tick, and the slow curves when they are computed."""
-        state = self.state
-        fast, slow = (state.names(slow=slow) for slow in (False, True))
-        curves = state.columns(fast)
-
-        def complete(answers):
-            columns, rows = answers
-            self._show_curves(curves | columns)
-            self._show_readouts(state.rows(fast) | rows)
-
-        work = partial(columns_and_rows, state.mechanism, **state.position(), bounds=state.chosen(slow))
-        if slow and self.slow.request(work, complete):
-            return
-        self._show_curves(curves)
-        if moves:
-            self.next_tick.request(lambda: self._show_readouts(state.rows(fast)))
-        else:
-            self._show_readouts(state.rows(fast))
-
-    def _show_curves(self, curves):
-        """Draw these curves; the others are still being computed."""
-        state = self.state
-        axis = state.axis()
-        nothing = np.full(len(axis), np.nan)
-        drawn = {name: np.maximum(curves.get(name, nothing), DEEPEST) for name in state.bounds}
+        """Draw the curves at once, and their readouts in the next tick."""
+        state, axis = self.state, self.state.axis()
+        drawn = {name: np.maximum(curve, DEEPEST) for name, curve in state.columns().items()}
         self.source.data = {"epsilon": axis, **drawn}
-        _, refused = state.applicable(list(curves))
+        _, refused = state.applicable()
         for name, line in self.lines.items():
             line.visible = name not in refused
         notes = " ".join(hidden(refused))
         self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
+        if moves:
+            self.next_tick.request(self._show_readouts)
+        else:
+            self._show_readouts()
 
-    def _show_readouts(self, rows):
-        """Show these rows of the summary; the bounds that are not among them are still being computed."""
-        state = self.state
-        self.readouts.show(_headline(rows, state) + _split(state), _cards(rows, state, self.styles))
+    def _show_readouts(self):
+        rows = self.state.rows()
+        self.readouts.show(_headline(rows, self.state) + _split(self.state), _cards(rows, self.state, self.styles))
 
     def _set_axes(self, *_):
         """Put epsilon on one axis and log10 delta on the other, and mark where the bounds are read."""
@@ -145,13 +124,14 @@ class BoundsView(PageView):
 
 def _headline(rows, state):
     epsilons = {name: row["epsilon"] for name, row in rows.items() if not row["refusal"]}
-    best, lowest = min(epsilons.keys() - set(LOWER_BOUNDS), key=epsilons.get), epsilons[LOWER_BOUND]
+    best, lowest = min(epsilons.keys() - {LOWER_BOUND}, key=epsilons.get), epsilons[LOWER_BOUND]
     gap = ""
     if lowest > 0:
         ratio = rounded(epsilons[best] / lowest, up=True)
         gap = f", <b>{ratio}\N{NO-BREAK SPACE}×</b> the Gaussian lower bound {rounded(lowest, up=False)}"
     value = rounded(epsilons[best], up=True)
-    return f"At δ = {state.delta:g} the best bound, {best}, guarantees <b>ε = {value}</b>{gap}."
+    subject = "the mechanism has" if best == EXACT else f"the best bound, {best}, guarantees"
+    return f"At δ = {state.delta:g} {subject} <b>ε = {value}</b>{gap}."
 
 
 def _split(state):
@@ -168,16 +148,15 @@ def _split(state):
 
 
 def _cards(rows, state, styles):
-    for name in state.bounds:
-        up, color = name not in LOWER_BOUNDS, styles[name].color
-        if name not in rows:
-            yield Card(name, "…", "being computed", color)
-            continue
-        row = rows[name]
+    for name, row in rows.items():
+        up, color = name != LOWER_BOUND, styles[name].color
         if row["refusal"]:
             yield Card(name, "–", "does not apply here", color)
             continue
-        known = name != LOWER_BOUND and np.isfinite(row["ratio"])
-        ratio = f"{rounded(row['ratio'], up=up)} × the Gaussian; " if known else ""
-        detail = f"{ratio}δ = {power_of_ten(row['log10_delta'], up=up)} at ε = {state.epsilon:g}"
+        detail = f"δ = {power_of_ten(row['log10_delta'], up=up)} at ε = {state.epsilon:g}"
+        if name == EXACT and np.isfinite(row["ratio"]):
+            detail = f"{rounded(row['ratio'], up=up)} × the Gaussian; {detail}"
+        elif name != LOWER_BOUND and np.isfinite(row["excess"]):
+            share = max(100 * row["excess"], 0.0)
+            detail = f"{share:.3g} % of this ε is the bound’s, not the mechanism’s; {detail}"
         yield Card(name, f"ε = {rounded(row['epsilon'], up=up)}", detail, color)

@@ -25,7 +25,6 @@ from explorer.learning import ExcessRisk, RiskOptimum, best_on_frontier, excess_
 from explorer.vocabulary import ACCOUNTANTS, BOUNDS
 
 LABELS = {key: BOUNDS[key].label for key in ACCOUNTANTS}
-SLOW = "tight"  # 0.1 s for each value of the bound, ten of which make a point of the frontier
 F_RANGE = (0.85, 20.0)  # of the noise in units of sigma_G: what the slider spans and the figure shows
 CHUNKS = 4  # parts of a frontier that are computed one after the other, each from end to end
 POINT, LEAST = "point", "least"
@@ -177,7 +176,7 @@ def compute_part(target: Target, part: str | int, given: float | Problem | None)
     """
     if part == POINT:
         return _point(target, given)
-    counts = POINTS["few" if target.bound == SLOW else "many"]
+    counts = POINTS["few" if target.bound == "exact" else "many"]
     if part == LEAST:
         return _least_risk(target, given, counts)
     return _frontier_points(target, part, counts)

@@ -12,7 +12,6 @@ from explorer.pages.calibrate.computation import (
     LEAST,
     PARTS,
     POINT,
-    SLOW,
     Settings,
     compute_part,
     find_noise_limit,
@@ -57,7 +56,7 @@ class CalibrateState(PageState):
         "are equally private: more noise needs less λ.",
     )
     accountant = param.Selector(
-        default="hockey_stick",
+        default="exact",
         objects=BOUND_KEYS,
         label="Bound",
         doc="The bound on whose frontier the chosen point lies. All give the same guarantee; a tighter one needs less "
@@ -77,8 +76,8 @@ class CalibrateState(PageState):
     monotone_loss = param.Boolean(
         True,
         label="Monotone loss",
-        doc="Whether the loss's derivative never changes sign, as for logistic loss. Refined and tight bounds then "
-        "need less λ for the same privacy.",
+        doc="Whether the loss's derivative never changes sign, as for logistic loss. The refined and the exact "
+        "bound then need less λ for the same privacy.",
     )
     gradient_tol = parameters.gradient_tol(
         bounds=(1e-16, 10),
@@ -112,12 +111,6 @@ class CalibrateState(PageState):
         doc="Norm of the best coefficients without privacy: an assumption, or from public data. Computed from the "
         "private data it would not be private.",
     )
-    tight = param.Boolean(
-        False,
-        label="Tight bound too",
-        doc="Also draw the frontier of the tight bound: about ten seconds of computing. The guarantee is the same; the "
-        "tight bound needs the least noise and λ for it.",
-    )
 
     @property
     def settings(self):
@@ -130,8 +123,8 @@ class CalibrateState(PageState):
         return self.settings.gaussian
 
     def names(self):
-        """Labels of the bounds that are asked for, in the order of the legend."""
-        return [name for name, key in BOUND_KEYS.items() if key != SLOW or self.tight or self.accountant == SLOW]
+        """Labels of the bounds, in the order of the legend."""
+        return list(BOUND_KEYS)
 
     @property
     def chosen(self):

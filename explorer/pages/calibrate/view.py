@@ -183,7 +183,7 @@ class CalibrateView(PageView):
             pmui.FlexBox(*([self.fit_button] if self.fit else []), self.least_button),
             pmui.Divider(sizing_mode="stretch_width"),
             *(log_slider(state, name) for name in ("lipschitz", "smoothness", "gradient_tol", "output_noise_std")),
-            pmui.FlexBox(switch(state, "monotone_loss"), switch(state, "tight")),
+            switch(state, "monotone_loss"),
             pmui.Divider(sizing_mode="stretch_width"),
             *(log_slider(state, name) for name in ("n_records", "dimension", "optimum_norm")),
             sizing_mode="stretch_width",

@@ -30,8 +30,8 @@ MARGIN, RANGE = f"± {STANDARD_ERRORS:g} standard errors", "lowest to highest tr
 
 # Pairs of methods that readouts compare, by title: the accuracy of the first less that of the second.
 QUESTIONS = {
-    "Tight over the paper's accounting": ("amp_tight", "amp_rdp"),
-    "Tight over the paper's, same λ": ("amp_tight_noise", "amp_rdp"),
+    "Exact over the paper's accounting": ("amp_exact", "amp_rdp"),
+    "Exact over the paper's, same λ": ("amp_exact_noise", "amp_rdp"),
     "Honest DP-SGD over Algorithm 1": ("dp_sgd_honest_profile", "amp_rdp"),
     "Profile over Rényi, honest DP-SGD": ("dp_sgd_honest_profile", "dp_sgd_honest_rdp"),
     "Dishonest over honest DP-SGD": ("dp_sgd_dishonest", "dp_sgd_honest_rdp"),

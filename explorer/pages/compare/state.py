@@ -37,11 +37,11 @@ ABOUT = {
 DATASETS = {vocabulary.DATASETS[name]: name for name in ABOUT}
 _BY_LABEL = vocabulary.keys(vocabulary.METHODS)
 
-_NOT_AT_FIRST = ("amp_hockey_stick", "amp_tight", "output_perturbation")
+_NOT_AT_FIRST = ("amp_hockey_stick", "amp_exact", "output_perturbation")
 PRESETS = {
     "The paper's": {"methods": ["amp_rdp", "dp_sgd_dishonest", "dp_sgd_honest_rdp", "non_private"]},
-    "Tight accounting": {"methods": [name for name in METHODS if name.startswith("amp")]},
-    "Honest tuning": {"methods": ["amp_rdp", "amp_tight_noise", "dp_sgd_honest_rdp", "dp_sgd_honest_profile"]},
+    "Exact accounting": {"methods": [name for name in METHODS if name.startswith("amp")]},
+    "Honest tuning": {"methods": ["amp_rdp", "amp_exact_noise", "dp_sgd_honest_rdp", "dp_sgd_honest_profile"]},
     "All": {"methods": list(METHODS)},
 }
 

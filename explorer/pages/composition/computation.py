@@ -1,8 +1,10 @@
 """What k runs of objective perturbation on the same data cost together, by each bound.
 
-RenyiBound adds up Rényi divergences. The others compose privacy loss distributions (PLDs): the privacy profile of k
-runs is delta_k(epsilon) = E[1 - exp(epsilon - (omega_1 + ... + omega_k))]_+ for independent privacy losses omega_i,
-computed as an interval that contains the exact value.
+RenyiBound adds up Rényi divergences. Others compose privacy loss distributions (PLDs): the privacy profile of k runs
+is delta_k(epsilon) = E[1 - exp(epsilon - (omega_1 + ... + omega_k))]_+ for independent privacy losses omega_i, computed
+as an interval that contains it. For the exact analysis of one run that is an upper bound on k, as is its Rényi
+divergence, and the smaller one counts; what an adversary who chooses each run's loss after the earlier outcomes really
+gains is in `AdaptiveCompositionBound`, again as an interval.
 """
 
 from collections.abc import Iterable
@@ -13,8 +15,10 @@ import numpy as np
 import pandas as pd
 
 from explorer.accounting import (
+    AdaptiveCompositionBound,
     CompositionBound,
     DirectedPLDs,
+    ExactBound,
     Gaussian,
     GaussianLowerBound,
     HockeyStickBound,
@@ -22,7 +26,6 @@ from explorer.accounting import (
     PoissonSubsampledGaussian,
     RefinedBound,
     RenyiBound,
-    TightBound,
     hockey_stick_plds,
     poisson_subsampled_plds,
     profile_plds,
@@ -30,10 +33,12 @@ from explorer.accounting import (
 )
 from explorer.vocabulary import BOUNDS
 
-RENYI, LOWER = "renyi", "gaussian"
-BY_PLD = ("hockey_stick", "refined", "tight")  # composed by privacy loss distributions
-SHOWN = (RENYI, *BY_PLD, LOWER)  # keys of the bounds, in the order of the legend
+RENYI, ADAPTIVE, LOWER = "renyi", "adaptive", "gaussian"
+BY_PLD = ("hockey_stick", "refined", "exact")  # composed by privacy loss distributions
+SHOWN = (RENYI, *BY_PLD, ADAPTIVE, LOWER)  # keys of the bounds, in the order of the legend
 LABELS = {key: BOUNDS[key].label for key in SHOWN}
+MOST_ADAPTIVE = 64  # runs; the recursion takes some ten seconds for so many
+WIDTH = 0.01  # of the interval of epsilon by the recursion, relative to the Gaussian lower bound
 ACCURACY = 0.02  # relative width of the interval of delta; that of epsilon is some thousandths of this
 
 
@@ -77,20 +82,21 @@ def read(question: Question) -> Reading:
 
     Raises
     ------
-    ValueError if the bound's theorem does not hold for the mechanism, or for RENYI at a sampling_rate below 1.
+    ValueError if the bound's theorem does not hold for the mechanism, for RENYI and ADAPTIVE at a sampling_rate below
+    1, and for ADAPTIVE with more than MOST_ADAPTIVE runs.
     """
     bound, mechanism, sampling_rate, runs, delta, epsilon = question
+    if bound in (RENYI, ADAPTIVE) and sampling_rate < 1:
+        raise ValueError(f"sampling_rate must be 1 for the bound {bound!r}: got sampling_rate={sampling_rate!r}")
+    if bound == ADAPTIVE:
+        return _adaptive(mechanism, runs, delta, epsilon)
     if bound == RENYI:
-        if sampling_rate < 1:
-            raise ValueError(f"sampling_rate must be 1 for the bound {RENYI!r}: got sampling_rate={sampling_rate!r}")
         return _closed_form(RenyiBound(mechanism, uses=runs), delta, epsilon)
     if bound == LOWER and sampling_rate == 1:
-        composed = Gaussian(noise_std=mechanism.noise_std, sensitivity=mechanism.lipschitz * np.sqrt(runs))
-        return _closed_form(GaussianLowerBound(composed), delta, epsilon)
+        return _closed_form(_gaussian(mechanism, runs), delta, epsilon)
     plds = single_run_plds(bound, mechanism, sampling_rate)
     composed = CompositionBound(mechanism, uses=runs, plds=lambda _: plds, accuracy=ACCURACY)
-    log10_delta = (float(end) / np.log(10) for end in composed.log_delta_interval(epsilon))
-    return Reading(*map(float, composed.epsilon_interval(delta)), *log10_delta)
+    return _interval(composed, delta, epsilon)
 
 
 def compose(
@@ -107,7 +113,7 @@ def compose(
     Parameters
     ----------
     mechanism, sampling_rate, delta, epsilon : as in `Question`
-    bounds : iterable of str, those of SHOWN that apply to the mechanism
+    bounds : iterable of str, those of SHOWN that apply to the mechanism; ADAPTIVE has no rows beyond MOST_ADAPTIVE runs
     runs : iterable of int >= 1
 
     Returns
@@ -119,8 +125,14 @@ def compose(
         (k, LABELS[bound], *read(Question(bound, mechanism, sampling_rate, k, delta, epsilon)))
         for k in runs
         for bound in bounds
+        if k <= most_runs(bound)
     ]
     return pd.DataFrame(rows, columns=["runs", "bound", *Reading._fields])
+
+
+def most_runs(bound: str) -> float:
+    """The largest number of runs for which a bound is computed."""
+    return MOST_ADAPTIVE if bound == ADAPTIVE else np.inf
 
 
 @lru_cache(maxsize=64)
@@ -134,8 +146,8 @@ def single_run_plds(bound: str, mechanism: ObjectivePerturbation, sampling_rate:
         noise = mechanism.noise_std / mechanism.lipschitz
         return refined_plds(PoissonSubsampledGaussian(noise_multiplier=noise, sampling_rate=sampling_rate, steps=1))
     if sampling_rate == 1:
-        if bound == "tight":
-            return profile_plds(mechanism, bound=TightBound)
+        if bound == "exact":
+            return profile_plds(mechanism, bound=ExactBound)
         return {"hockey_stick": hockey_stick_plds, "refined": refined_plds}[bound](mechanism)
     add, remove = _profiles(bound, mechanism)
     return poisson_subsampled_plds(add, remove, sampling_rate=sampling_rate)
@@ -146,8 +158,25 @@ def _profiles(bound, mechanism):
     if bound == "hockey_stick":  # the profile of the paper's dominating pair, which serves both directions
         profile = HockeyStickBound(mechanism).log_delta
         return profile, profile
-    directed = {"refined": RefinedBound, "tight": TightBound}[bound](mechanism)
+    directed = {"refined": RefinedBound, "exact": ExactBound}[bound](mechanism)
     return directed.log_delta_add, directed.log_delta_remove
+
+
+def _gaussian(mechanism, runs):
+    """The Gaussian lower bound on k runs."""
+    return GaussianLowerBound(Gaussian(noise_std=mechanism.noise_std, sensitivity=mechanism.lipschitz * np.sqrt(runs)))
+
+
+def _adaptive(mechanism, runs, delta, epsilon):
+    if runs > MOST_ADAPTIVE:
+        raise ValueError(f"runs must be at most {MOST_ADAPTIVE} for the bound {ADAPTIVE!r}: got runs={runs!r}")
+    width = max(WIDTH * float(_gaussian(mechanism, runs).epsilon(delta)), 1e-4)
+    return _interval(AdaptiveCompositionBound(mechanism, uses=runs, delta=delta, width=width), delta, epsilon)
+
+
+def _interval(bound, delta, epsilon):
+    log10_delta = (float(end) / np.log(10) for end in bound.log_delta_interval(epsilon))
+    return Reading(*map(float, bound.epsilon_interval(delta)), *log10_delta)
 
 
 def _closed_form(bound, delta, epsilon):

@@ -7,11 +7,11 @@ import param
 from explorer import vocabulary
 from explorer.accounting import HockeyStickBound, ObjectivePerturbation
 from explorer.pages import parameters
-from explorer.pages.composition.computation import LABELS, RENYI, Question, compose, read
+from explorer.pages.composition.computation import ADAPTIVE, LABELS, RENYI, Question, compose, most_runs, read
 from explorer.pages.state import Code, ObjectivePerturbationState, call, imports, refusal
 
 RUNS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
-SLOW = "tight"  # about a second for each k, and more for small sampling rates with little noise
+SLOW = ("exact", ADAPTIVE)  # seconds for each k, and more for small sampling rates with little noise
 KEYS = vocabulary.keys(vocabulary.BOUNDS)
 
 
@@ -69,16 +69,17 @@ class CompositionState(ObjectivePerturbationState):
         label="δ on the y-axis",
         doc="Plot δ at the chosen ε instead of ε at the chosen δ. Changes only the picture, not the privacy.",
     )
-    tight = param.Boolean(
+    exact = param.Boolean(
         False,
-        label="Tight bound too",
-        doc="Also compose the tight bound: seconds of computing for each number of runs. The mechanism is equally "
-        "private; the tight bound only overstates its cost less.",
+        label="Exact analysis too",
+        doc="Also compose the exact profile of a run, and compute what an adversary gains who chooses each run’s loss "
+        "after the earlier outcomes: seconds for each number of runs. The mechanism is equally private; less of its "
+        "cost is overstated.",
     )
 
     def names(self):
         """Labels of the bounds that are asked for, in the order of the legend."""
-        return [label for key, label in LABELS.items() if key != SLOW or self.tight]
+        return [label for key, label in LABELS.items() if key not in SLOW or self.exact]
 
     def refusals(self):
         """Why a bound does not apply to the current parameters, dict of str by label."""
@@ -86,11 +87,17 @@ class CompositionState(ObjectivePerturbationState):
         refused = {LABELS[key]: reason for key in (RENYI, "hockey_stick")} if reason else {}
         if self.sampling_rate < 1:
             refused[LABELS[RENYI]] = "no Rényi divergence of a run on a sample is known: it needs sampling_rate = 1"
+            if self.exact:
+                refused[LABELS[ADAPTIVE]] = "it is computed for runs on all records only: it needs sampling_rate = 1"
         return refused
 
     def runs(self):
         """The numbers of runs, tuple of int, increasing: RUNS and the chosen one."""
         return tuple(sorted({*RUNS, self.uses}))
+
+    def applies(self, name, runs):
+        """Whether this bound (a label that is not refused) is computed for so many runs."""
+        return runs <= most_runs(KEYS[name])
 
     def question(self, name, runs):
         """Everything that the reading of this bound (a label) after `runs` runs depends on, a Question."""

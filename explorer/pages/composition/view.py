@@ -18,15 +18,16 @@ from explorer.interface.legend import name_only
 from explorer.interface.page import PageView, hidden
 from explorer.interface.plotting import add_curve, add_mark, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
-from explorer.pages.composition.computation import LABELS, LOWER, read
+from explorer.pages.composition.computation import LABELS, LOWER, MOST_ADAPTIVE, read
 from explorer.pages.composition.state import SLOW, CompositionState
 from explorer.vocabulary import style
 
 INTRODUCTION = r"""
 Each further training run on the same records reveals a little more about them. What do **k runs** cost together?
 Rényi divergences of the runs add up, which is quick. Composing the distributions of their **privacy losses** ω is
-tighter; it gives an interval that contains the exact value (drawn as a band thinner than the line; the readouts have
-its width). **Lower curves are tighter bounds**; no bound can be below the Gaussian lower bound.
+tighter; it gives an interval that contains the exact value (drawn as a band; the readouts have its width). **Lower curves
+are tighter bounds**. With “Exact analysis too” you also see the truth for few runs: what an adversary gains who chooses
+each run’s loss after the earlier outcomes.
 
 $$\delta_k(\varepsilon) = \mathbb{E}\bigl[1 - e^{\varepsilon - (\omega_1 + \dots + \omega_k)}\bigr]_+$$
 """
@@ -102,12 +103,13 @@ class CompositionView(PageView):
         runs = state.runs()
         runs = dict.fromkeys((state.uses, runs[0], runs[-1], *runs))
         names = [name for name in state.names() if name not in self.refused]
-        keys = [(state.question(name, k),) for k in runs for name in names]
+        keys = [(state.question(name, k),) for k in runs for name in names if state.applies(name, k)]
+        self.total = len(keys)
         kept = {key: self.readings.known[key] for key in keys if key in self.readings.known}
         self.readings.restart(kept)
         self._show()
         missing = [key for key in keys if key not in kept]
-        quick, slow = ([key for key in missing if (key[0].bound == SLOW) == is_slow] for is_slow in (False, True))
+        quick, slow = ([key for key in missing if (key[0].bound in SLOW) == is_slow] for is_slow in (False, True))
         self.readings.compute(read, quick, slow)
 
     def _known(self, name, k):
@@ -138,7 +140,7 @@ class CompositionView(PageView):
         name_only(self.plot, state.names())
         self.mark.location = state.uses
         self._set_y_axis(shown)
-        done, total = len(self.readings.known), len(shown) * len(state.runs())
+        done, total = len(self.readings.known), self.total
         self.progress.param.update(value=int(100 * done / total), visible=done < total)
         at_k = {name: self._known(name, state.uses) for name in shown}
         self.readouts.show(_headline(at_k, state), _cards(at_k, state))
@@ -178,7 +180,7 @@ class CompositionView(PageView):
             switch(state, "monotone_loss"),
             pmui.Divider(sizing_mode="stretch_width"),
             *(log_slider(state, name) for name in ("delta", "epsilon")),
-            pmui.FlexBox(switch(state, "delta_on_y_axis"), switch(state, "tight")),
+            pmui.FlexBox(switch(state, "delta_on_y_axis"), switch(state, "exact")),
             sizing_mode="stretch_width",
         )
         return self.arrange(controls, self.progress, self.notes)
@@ -232,6 +234,8 @@ def _cards(at_k, state):
         color = style(name).color
         if name not in at_k:
             yield Card(name, "–", "does not apply here", color)
+        elif not state.applies(name, state.uses):
+            yield Card(name, "–", f"computed up to {MOST_ADAPTIVE} runs", color)
         elif at_k[name] is None:
             yield Card(name, "…", "being computed", color)
         else:

@@ -63,11 +63,11 @@ class FitState(PageState):
         "is the guarantee of one draw: releasing all K would cost more.",
     )
     accountant = param.Selector(
-        default="hockey_stick",
+        default="exact",
         objects=BOUND_KEYS,
         label="Privacy bound",
         doc="The bound by which (ε, δ) is met. All are valid and equally private; a tighter one needs less noise. "
-        "Least noise: Tight (takes seconds to compute); most: Kifer et al.",
+        "Least noise: Exact; most: Kifer et al.",
     )
     gradient_tol = parameters.gradient_tol(bounds=(1e-16, 10))
     output_noise_std = param.Number(

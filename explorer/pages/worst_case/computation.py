@@ -14,38 +14,38 @@ from numpy.typing import NDArray
 
 from explorer import vocabulary
 from explorer.accounting import (
-    AttainedLowerBound,
+    AttainingLoss,
     BoundNotApplicable,
+    ExactBound,
     GaussianLowerBound,
     HockeyStickBound,
     ObjectivePerturbation,
     OneRecordLoss,
     RefinedBound,
-    TightBound,
     attaining_loss,
     linear_loss,
 )
-from explorer.accounting.bounds.attaining_loss import DIRECTIONS
+from explorer.accounting.bounds.one_record_loss import DIRECTIONS
 from explorer.accounting.protocol import smallest_epsilon
 
 ADD, REMOVE = DIRECTIONS
-HOCKEY_STICK, REFINED, TIGHT, ATTAINED, GAUSSIAN = NAMES = tuple(
-    vocabulary.BOUNDS[key].label for key in ("hockey_stick", "refined", "tight", "attained", "gaussian")
+HOCKEY_STICK, REFINED, EXACT, GAUSSIAN = NAMES = tuple(
+    vocabulary.BOUNDS[key].label for key in ("hockey_stick", "refined", "exact", "gaussian")
 )
-LOWER = (ATTAINED, GAUSSIAN)
-CLOSED = (HOCKEY_STICK, REFINED, GAUSSIAN)  # in closed form; the others take milliseconds a number
+CLOSED = (HOCKEY_STICK, REFINED, GAUSSIAN)  # in closed form; the other takes milliseconds a number
 NO_RECORD, LINEAR, WORST = LOSSES = tuple(
     vocabulary.CURVES[key].label for key in ("no_record", "linear_loss", "worst_case")
 )
 POINTS = 401  # even steps of the noise's axis
 WIDTH = 4.0  # standard deviations of the noise on it, at least
+TOLERANCE = 1e-4  # in log delta, of the worst loss: the steps of a finer one cannot be seen
 TAIL = 7.0  # beyond the onset of a linear loss's leak, in widths of it: all but a percent
 
 
 @lru_cache(maxsize=32)
-def worst_loss(mechanism: ObjectivePerturbation, *, epsilon: float, direction: str) -> OneRecordLoss:
-    """The `attaining_loss`, cached since a page needs it several times for each redraw."""
-    return attaining_loss(mechanism, epsilon=epsilon, direction=direction)
+def worst_loss(mechanism: ObjectivePerturbation, *, epsilon: float, direction: str) -> AttainingLoss:
+    """The `attaining_loss` within TOLERANCE, cached since a page needs it several times for each redraw."""
+    return attaining_loss(mechanism, epsilon=epsilon, direction=direction, tolerance=TOLERANCE)
 
 
 def compute_curves(
@@ -107,17 +107,16 @@ def compute_summary(mechanism: ObjectivePerturbation, *, epsilon: float, delta: 
 
     Returns
     -------
-    DataFrame indexed by NAMES: "log10_delta" at epsilon, "log10_ratio" of that delta to the attained one, "epsilon"
-    at delta, and "refusal", why a bound does not apply (then the numbers are nan) or ""
+    DataFrame indexed by NAMES: "log10_delta" at epsilon, "log10_ratio" of that delta to the exact one, "epsilon" at
+    delta, and "refusal", why a bound does not apply (then the numbers are nan) or ""
     """
     profiles, refused = log_delta_profiles(mechanism, direction=direction)
     known = {name: float(smallest_epsilon(profiles[name], delta)) for name in CLOSED if name in profiles}
     between = {"low": known[GAUSSIAN], "high": known[REFINED], "delta": delta}
-    known[TIGHT] = _crossing(profiles[TIGHT], **between)[1]
-    known[ATTAINED] = _crossing(profiles[ATTAINED], **between)[0]
+    known[EXACT] = _crossing(profiles[EXACT], **between)
     log10_delta = {name: float(profile(epsilon)) / np.log(10) for name, profile in profiles.items()}
     table = pd.DataFrame({"log10_delta": log10_delta, "epsilon": known}, index=NAMES)
-    table.insert(1, "log10_ratio", table["log10_delta"] - table.loc[ATTAINED, "log10_delta"])
+    table.insert(1, "log10_ratio", table["log10_delta"] - table.loc[EXACT, "log10_delta"])
     return table.assign(refusal=[refused.get(name, "") for name in NAMES])
 
 
@@ -143,13 +142,13 @@ def compute_noise(mechanism: ObjectivePerturbation, *, epsilon: float, direction
 
 
 def compute_all(mechanism, *, epsilon, delta, direction):
-    """`compute_curves`, `bends`, `compute_summary` and `compute_pieces`, a tuple: tens of milliseconds in all."""
+    """`compute_curves`, `bends`, `compute_summary` and `worst_loss`, a tuple: tens of milliseconds in all."""
     question = {"epsilon": epsilon, "direction": direction}
     return (
         compute_curves(mechanism, **question),
         bends(mechanism, **question),
         compute_summary(mechanism, delta=delta, **question),
-        compute_pieces(mechanism, **question),
+        worst_loss(mechanism, **question),
     )
 
 
@@ -173,7 +172,7 @@ def log_delta_profiles(
         profiles[HOCKEY_STICK] = HockeyStickBound(mechanism).log_delta
     except BoundNotApplicable as reason:
         refused[HOCKEY_STICK] = str(reason)
-    for name, bound in {REFINED: RefinedBound, TIGHT: TightBound, ATTAINED: AttainedLowerBound}.items():
+    for name, bound in {REFINED: RefinedBound, EXACT: ExactBound}.items():
         profiles[name] = getattr(bound(mechanism), f"log_delta_{direction}")
     return {**profiles, GAUSSIAN: GaussianLowerBound(mechanism).log_delta}, refused
 
@@ -220,12 +219,12 @@ def _excess(loss, noise, *, epsilon, direction):
 
 
 def _crossing(profile, *, low, high, delta):
-    """Two epsilons, less than a thousandth of [low, high] apart, between which the profile falls to delta.
+    """The epsilon at which the profile falls to delta, or above it by less than a thousandth of high - low.
 
-    The epsilons of the Gaussian and the refined bound enclose those of the profiles that take milliseconds a number.
+    The epsilons of the Gaussian and the refined bound enclose that of the exact one, which takes milliseconds a number.
     """
     for _ in range(2):
         epsilon = np.linspace(low, high, 33)
         first = int(np.argmax(profile(epsilon) <= np.log(delta)))
         low, high = epsilon[max(first - 1, 0)], epsilon[first]
-    return float(low), float(high)
+    return float(high)

@@ -12,16 +12,14 @@ from explorer.interface.page import PageView, in_symbols
 from explorer.interface.plotting import add_curve, add_mark, add_tail, curve_figure, redraw
 from explorer.interface.readouts import Card, power_of_ten, rounded
 from explorer.pages.worst_case.computation import (
-    ATTAINED,
+    EXACT,
     GAUSSIAN,
     HOCKEY_STICK,
     LINEAR,
     LOSSES,
-    LOWER,
     NO_RECORD,
     REFINED,
     REMOVE,
-    TIGHT,
     WORST,
     compute_all,
 )
@@ -50,13 +48,12 @@ PLOTS = {
 DETAILS = {
     HOCKEY_STICK: "the paper’s, for both directions",
     REFINED: "in closed form",
-    TIGHT: "no loss leaks more",
-    ATTAINED: "what the solid loss leaks",
+    EXACT: "what the worst loss leaks",
     GAUSSIAN: "what a linear loss leaks",
 }
 EQUAL = 1e-9  # in log10 delta, what rounding may leave between equals
 BORDER = 110  # pixels for the labels of an axis, so that the plots over b are aligned
-COLORS = {ATTAINED: style(WORST).color, GAUSSIAN: style(LINEAR).color}
+COLORS = {EXACT: style(WORST).color, GAUSSIAN: style(LINEAR).color}
 
 
 class WorstCaseView(PageView):
@@ -133,7 +130,7 @@ class WorstCaseView(PageView):
         for pane in self.panes:
             redraw(pane)
 
-    def _complete(self, curves, bends, summary, pieces):
+    def _complete(self, curves, bends, summary, worst_loss):
         """Draw the rest."""
         self._show(curves)
         epsilon, worst = self.state.epsilon, {key: table[WORST].to_numpy() for key, table in curves.items()}
@@ -149,7 +146,7 @@ class WorstCaseView(PageView):
         self.figures["privacy loss"].y_range.update(start=-reach, end=reach)
         top = 1.15 * float(curves["excess"].drop(columns="b").max(axis=None))
         self.figures["excess"].y_range.update(start=0, end=max(top, 1e-300))
-        self.readouts.show(_headline(self.state, summary) + _shape(self.state, pieces), _cards(self.state, summary))
+        self.readouts.show(_headline(self.state, summary) + _shape(self.state, worst_loss), _cards(self.state, summary))
         for pane in self.panes:
             redraw(pane)
 
@@ -187,39 +184,42 @@ def _times(log10_ratio, *, up):
 
 def _headline(state, summary):
     log10_delta, done = summary["log10_delta"], "removed" if state.direction == REMOVE else "added"
-    ratio, gap = _times(-summary.loc[GAUSSIAN, "log10_ratio"], up=False), summary.loc[TIGHT, "log10_ratio"]
-    rest = "no loss leaks more" if gap < EQUAL else f"no loss leaks more than {_times(gap, up=True)} × that"
+    ratio = _times(-summary.loc[GAUSSIAN, "log10_ratio"], up=False)
     return (
         f"When a record is {done}, the loss that leaks most at ε = {state.epsilon:g} has "
-        f"<b>δ = {power_of_ten(log10_delta[ATTAINED], up=False)}</b>, <b>{ratio}\N{NO-BREAK SPACE}×</b> that of "
-        f"a linear loss; {rest}."
+        f"<b>δ = {power_of_ten(log10_delta[EXACT], up=True)}</b>, <b>{ratio}\N{NO-BREAK SPACE}×</b> that of "
+        f"a linear loss; no loss leaks more."
     )
 
 
-def _shape(state, pieces):
-    """What the worst loss looks like, a sentence."""
-    bent = pieces[pieces["curvature"] > 0]
-    if bent.empty:
-        text = "It is linear: here no loss that bends leaks more."
+def _shape(state, worst):
+    """What the worst loss looks like, and how near it comes, in two sentences."""
+
+    def between(ends):
+        low, high = sorted(-end / state.l2_reg for end in ends)
+        return f"between θ = {low:.3g} and {high:.3g}" if f"{low:.3g}" != f"{high:.3g}" else f"near θ = {low:.3g}"
+
+    ramp = f"it bends {between(worst.ramp)}, with the largest curvature, β = {state.smoothness:g}" if worst.ramp else ""
+    if worst.followed is None:
+        text = f"It is linear but for one ramp of its slope: {ramp}." if ramp else "It is linear."
     else:
-        low, high = f"{bent['from'].iloc[0]:.3g}", f"{bent['to'].iloc[-1]:.3g}"
-        slopes = f"its slope goes from {bent['slope from'].iloc[0]:.3g} to {bent['slope to'].iloc[-1]:.3g}"
-        where = f"between θ = {low} and {high}" if low != high else f"near θ = {low}"
-        text = (
-            f"It is linear but for one bend {where}, with curvature β = {state.smoothness:g}; {slopes}."
-            if len(bent) == 1
-            else f"It bends {len(bent)} times {where}, each time with curvature β = {state.smoothness:g}; {slopes}."
+        steps = f"{between(worst.followed)} its slope then changes in {len(worst.knots) // 2} short steps"
+        text = f"{ramp[:1].upper()}{ramp[1:]}; {steps}" if ramp else steps[:1].upper() + steps[1:]
+        lost = max(100 * -np.expm1(-worst.gap), 1e-4)
+        text += (
+            ", each placed where it leaks most. More steps leak a little more, and no number of them all of this δ: "
+            f"the loss drawn misses {rounded(lost, up=True, digits=1)} % of it."
         )
     return f" <span class='detail'>{text.replace('-', '−')}</span>"
 
 
 def _cards(state, summary):
     for name, row in summary.iterrows():
-        up, color = name not in LOWER, COLORS.get(name, Card.color)  # the others have no curve here
+        up, color = name != GAUSSIAN, COLORS.get(name, Card.color)  # the others have no curve here
         if row["refusal"]:
             yield Card(name, "–", "does not apply here", color)
             continue
         epsilon = f"ε = {rounded(row['epsilon'], up=up)} at δ = {state.delta:g}"
         times = "as much as" if row["log10_ratio"] < EQUAL else f"{_times(row['log10_ratio'], up=True)} ×"
-        parts = [DETAILS[name], *([] if name in LOWER else [f"{times} the attained"]), epsilon]
+        parts = [DETAILS[name], *([] if name in (EXACT, GAUSSIAN) else [f"{times} the exact"]), epsilon]
         yield Card(name, f"δ = {power_of_ten(row['log10_delta'], up=up)}", "; ".join(parts), color)
