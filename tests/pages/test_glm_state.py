@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.accounting import AttainedLowerBound, GaussianLowerBound, RefinedBound
+from explorer.accounting import ExactBound, GaussianLowerBound, RefinedBound
 from explorer.accounting.bounds.renyi import non_glm_rdp, objective_perturbation_rdp
 from explorer.pages.glm.computation import DIMENSIONS, GLM, LOWEST, OTHER, RATIO, WITH, WITHOUT
 from explorer.pages.glm.state import GLMState
@@ -46,7 +46,7 @@ def test_no_record_leaks_more_than_its_bounds(l2_reg):
 def test_a_record_that_bends_far_out_is_the_gaussian_mechanism():
     state = GLMState(noise_std=2.0, x=1.0, y=100.0, epsilon=0.5)
     assert 10 ** state.leak()["log10_delta"] == pytest.approx(GaussianLowerBound(state.mechanism).delta(0.5), rel=1e-4)
-    assert AttainedLowerBound(state.mechanism).delta(0.5) >= GaussianLowerBound(state.mechanism).delta(0.5)
+    assert ExactBound(state.mechanism).delta(0.5) >= GaussianLowerBound(state.mechanism).delta(0.5)
 
 
 def test_a_log_ratio_within_epsilon_leaks_nothing():
