@@ -65,10 +65,8 @@ def main():
         slow = EPSILON[np.log1p(kappa) < EPSILON][::20]
         per_epsilon = best_of(lambda: [integral_by_quadrature(e, s, kappa) for e in slow], repeats=1) / slow.size  # noqa: B023
         quadrature = 1e3 * per_epsilon * EPSILON.size
-        print(
-            f"{name:20} {refined:9.2f} {exact:9.2f} {renyi:9.2f} {quadrature:9.0f} {quadrature / exact:13.0f}",
-            flush=True,
-        )
+        times = f"{refined:9.2f} {exact:9.2f} {renyi:9.2f} {quadrature:9.0f} {quadrature / exact:13.0f}"
+        print(f"{name:20} {times}", flush=True)
 
 
 if __name__ == "__main__":

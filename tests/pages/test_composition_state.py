@@ -67,10 +67,10 @@ def test_readings_on_samples_are_the_accountants():
 def test_the_table_is_that_of_compose_for_every_bound():
     state = CompositionState(uses=3, exact=True, sampling_rate=0.5, l2_reg=2.0)
     arguments = state.arguments()
-    assert arguments["bounds"] == [key for key in SHOWN if key != "renyi"]
+    assert arguments["bounds"] == [key for key in SHOWN if key not in ("renyi", "adaptive")]
     arguments["runs"] = [3]
     table = compose(**arguments).set_index("bound")
-    assert list(table.index) == [name for name in state.names() if name != "RDP"]
+    assert list(table.index) == [name for name in state.names() if name not in ("RDP", "Exact, adaptive")]
     for name, row in table.drop(columns="runs").iterrows():
         assert tuple(row) == state.reading(name, 3)
 
@@ -100,14 +100,23 @@ def test_preset_sets_every_parameter_of_its_name():
     )
 
 
-def test_tight_is_computed_on_demand_and_is_the_best():
-    state = CompositionState(uses=10)
-    assert "Exact" not in state.names()
+def test_the_exact_analysis_is_computed_on_demand_and_is_the_best():
+    state = CompositionState(uses=3)
+    assert not {"Exact", "Exact, adaptive"} & set(state.names())
     state.exact = True
-    assert "Exact" in state.names()
-    tight = state.reading("Exact", 10)
-    assert state.reading(LOWER_BOUND, 10).epsilon < tight.epsilon_low
-    assert tight.epsilon < state.reading("Refined", 10).epsilon_low
+    assert {"Exact", "Exact, adaptive"} < set(state.names())
+    exact, truth = (state.reading(name, 3) for name in ("Exact", "Exact, adaptive"))
+    assert state.reading(LOWER_BOUND, 3).epsilon < truth.epsilon_low < truth.epsilon < exact.epsilon_low
+    assert truth.epsilon - truth.epsilon_low < 0.02 * truth.epsilon
+    assert exact.epsilon < state.reading("Refined", 3).epsilon_low
+
+
+def test_the_recursion_is_computed_for_few_runs():
+    state = CompositionState(uses=65, exact=True)
+    assert not state.applies("Exact, adaptive", 65) and state.applies("Exact, adaptive", 64)
+    with pytest.raises(ValueError, match="runs must be at most 64 for the bound 'adaptive': got runs=65"):
+        read(state.question("Exact, adaptive", 65))
+    assert "computed up to 64 runs" in said(CompositionView(state).readouts)
 
 
 @pytest.mark.parametrize("name", ["Hockey-stick", "Refined", LOWER_BOUND])

@@ -52,7 +52,7 @@ def test_the_densities_of_the_table_leak_the_delta_of_the_bound(name):
     delta = np.trapezoid(np.maximum(p - np.exp(state.epsilon) * q, 0), noise["b"])
     assert delta == pytest.approx(10 ** state.summary().loc[EXACT, "log10_delta"], rel=0.03)
     moved = noise[f"T(b), {WORST}"]
-    assert (np.diff(moved) > 0).all()
+    assert (np.diff(moved) >= 0).all()  # values of b one rounding apart may meet
     assert (np.diff(moved) <= (1 + state.mechanism.curvature_ratio) * np.diff(noise["b"]) * (1 + 1e-6) + 1e-12).all()
 
 

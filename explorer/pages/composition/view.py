@@ -25,9 +25,9 @@ from explorer.vocabulary import style
 INTRODUCTION = r"""
 Each further training run on the same records reveals a little more about them. What do **k runs** cost together?
 Rényi divergences of the runs add up, which is quick. Composing the distributions of their **privacy losses** ω is
-tighter; it gives an interval that contains the exact value (drawn as a band; the readouts have its width). **Lower curves
-are tighter bounds**. With “Exact analysis too” you also see the truth for few runs: what an adversary gains who chooses
-each run’s loss after the earlier outcomes.
+tighter; it gives an interval that contains the exact value (drawn as a band; the readouts have its width). **Lower
+curves are tighter bounds**. With “Exact analysis too” you also see the truth for few runs: what an adversary gains who
+chooses each run’s loss after the earlier outcomes.
 
 $$\delta_k(\varepsilon) = \mathbb{E}\bigl[1 - e^{\varepsilon - (\omega_1 + \dots + \omega_k)}\bigr]_+$$
 """
