@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from explorer.accounting import OneRecordLoss
-from explorer.accounting.bounds.exact import ExactBound
+from explorer.accounting import ExactBound, OneRecordLoss, attaining_loss
 from tests.accounting.maps import inverse, random_map, renyi
 from tests.accounting.plans import Plans, hockey_stick, hockey_stick_beyond, moment, moment_beyond
 from tests.accounting.strategies import log_uniform, mechanism
@@ -123,3 +122,17 @@ def test_no_map_has_a_larger_renyi_divergence(drawn, alpha):
         divergence = renyi(alpha, *((knots, shifts) if direction == "add" else inverse(knots, shifts)))
         bound = exact(s, kappa, monotone, "rdp", direction, alpha)
         assert divergence <= bound * (1 + 1e-9) + 1e-13 / (alpha - 1), direction
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("kind", ["small", "below", "at", "just above", "above"])
+@pytest.mark.parametrize(("s", "kappa", "monotone"), SETTINGS)
+def test_the_attaining_loss_leaks_as_much_as_the_bound_says(s, kappa, monotone, kind, direction):
+    """At the epsilon that it was made for, by its own exact profile: within 1e-8 in log delta."""
+    limit = np.log1p(kappa)
+    fractions = {"small": 0.01, "below": 0.6, "at": 1.0, "just above": 1 + 1e-3}
+    epsilon = limit * fractions[kind] if kind in fractions else limit + s
+    loss = attaining_loss(mechanism(s, kappa, monotone), epsilon=epsilon, direction=direction)
+    leak = getattr(loss, f"log_delta_{direction}")(epsilon)
+    bound = exact(s, kappa, monotone, "log_delta", direction, epsilon)
+    assert leak == pytest.approx(bound, abs=1e-8)
