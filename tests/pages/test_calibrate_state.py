@@ -87,7 +87,7 @@ def test_no_frontier_is_below_the_gaussian_limit_and_each_says_which_f_it_needs(
 
 @pytest.mark.parametrize("problem", [{}, {"n_records": 100_000, "dimension": 2000, "optimum_norm": 0.5}])
 def test_least_risk_is_what_the_search_over_all_private_parameters_finds(problem):
-    state = CalibrateState(output_noise_std=0.01, gradient_tol=1e-4, **problem)
+    state = CalibrateState(accountant="hockey_stick", output_noise_std=0.01, gradient_tol=1e-4, **problem)
     fixed = {key: getattr(state, key) for key in ("lipschitz", "smoothness", "gradient_tol", "output_noise_std")}
     expected = best_private_parameters(
         amp_accountant("hockey_stick"),
@@ -138,7 +138,7 @@ def test_fit_takes_the_point_and_finds_the_same_noise():
     assert plan.mechanism.lipschitz == pytest.approx(np.sqrt(2))
     assert plan.mechanism.l2_reg == values["l2_reg"]
     assert plan.mechanism.noise_std == pytest.approx(1.25 * state.gaussian, rel=1e-7)
-    with pytest.raises(ValueError, match=r"f must exceed 1\.04\d*: got f=0\.9, at which no l2_reg"):
+    with pytest.raises(ValueError, match=r"f must exceed 1: got f=0\.9, at which no l2_reg"):
         CalibrateState(f=0.9).fit_parameters()
 
 

@@ -101,7 +101,7 @@ def test_refusal_releases_nothing():
 
 
 def test_ten_classes_need_more_noise_and_are_told_how_much():
-    state = FitState(dataset="digits", draws=1)
+    state = FitState(dataset="digits", draws=1, accountant="hockey_stick")
     with pytest.raises(InfeasibleTarget) as refusal:
         run_fit(**state.arguments())
     name, least, value = state.remedy(refusal.value)

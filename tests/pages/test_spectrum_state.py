@@ -6,7 +6,14 @@ from math import ceil
 import numpy as np
 import pytest
 
-from explorer.accounting import AMPBound, GaussianLowerBound, RenyiBound, TreeAggregation, calibrate_gaussian
+from explorer.accounting import (
+    AMPBound,
+    ExactBound,
+    GaussianLowerBound,
+    RenyiBound,
+    TreeAggregation,
+    calibrate_gaussian,
+)
 from explorer.learning import tree_noise_covariance
 from explorer.learning.learners.dp_ftrl import prefix_variance
 from explorer.learning.learners.dp_sgd import ORDERS
@@ -53,7 +60,7 @@ def test_all_three_guarantee_what_was_asked_by_their_accountants():
     bounds = {
         DP_SGD: RenyiBound(mechanisms[DP_SGD], orders=ORDERS),
         DP_FTRL: GaussianLowerBound(mechanisms[DP_FTRL].gaussian),
-        ALGORITHM_1: AMPBound(mechanisms[ALGORITHM_1]),
+        ALGORITHM_1: AMPBound(mechanisms[ALGORITHM_1], bound=ExactBound),
     }
     assert (mechanisms[DP_SGD].steps, mechanisms[DP_FTRL].steps) == (16, 16)
     for name in LEARNERS:
@@ -166,8 +173,8 @@ def test_what_is_shown_is_relative_or_absolute(fits):
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
-        ({"l2_reg": 0.2}, "l2_reg must exceed"),
-        ({"l2_reg": 0.3, "epsilon": 0.5}, "l2_reg must exceed 0.73"),
+        ({"l2_reg": 0.01}, "l2_reg must exceed 0.0746"),
+        ({"l2_reg": 0.3, "epsilon": 0.1}, "l2_reg must exceed 0.61"),
     ],
 )
 def test_a_lambda_too_small_refuses_algorithm_1_alone(parameters, reason):
@@ -231,7 +238,7 @@ def test_view_draws_the_fits_and_hides_what_is_refused():
     assert "<b>one draw</b> for all steps" in said(view.readouts)
     assert "NOT covered" not in view.statements.object
     assert "TreeAggregation" in view.statements.object
-    state.l2_reg = 0.2
+    state.l2_reg = 0.01
     assert view.maps.data["learner"] == [DP_SGD, DP_FTRL]
     assert np.isnan(view.noise.data[ALGORITHM_1]).all()
     assert len(view.paths[ALGORITHM_1].data["theta_1"]) == 0

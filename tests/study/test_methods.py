@@ -40,7 +40,7 @@ def test_a_tighter_accounting_needs_less_regularisation(by_accounting):
 
 
 @pytest.mark.parametrize("method", ["amp_exact", "amp_exact_noise", "amp_exact_risk"])
-def test_the_tight_bound_grants_what_it_calibrated(by_accounting, method):
+def test_the_exact_bound_guarantees_what_it_calibrated(by_accounting, method):
     mechanism = ApproximateMinimaPerturbation(
         noise_std=by_accounting[method]["noise_std"],
         l2_reg=by_accounting[method]["l2_reg"],
@@ -50,12 +50,12 @@ def test_the_tight_bound_grants_what_it_calibrated(by_accounting, method):
         output_noise_std=0.15,
         monotone_loss=True,
     )
-    delta = AMPBound(mechanism, bound=ExactBound, accuracy=1e-4).delta(1.0)
+    delta = AMPBound(mechanism, bound=ExactBound, accuracy=1e-3).delta(1.0)  # as it was calibrated
     assert 0.998e-5 < delta <= 1e-5
 
 
 @pytest.mark.parametrize("method", ["amp_exact_noise", "amp_exact_risk"])
-def test_tight_accounting_needs_little_more_than_the_gaussian_noise(by_accounting, method):
+def test_exact_accounting_needs_little_more_than_the_gaussian_noise(by_accounting, method):
     gaussian = calibrate_gaussian(epsilon=1, delta=1e-5, sensitivity=np.sqrt(2)).value
     assert gaussian < by_accounting[method]["noise_std"] < 1.05 * gaussian
     assert by_accounting["amp_exact_noise"]["l2_reg"] == pytest.approx(by_accounting["amp_rdp"]["l2_reg"])
