@@ -184,7 +184,7 @@ def _bracket(excess: Callable[[float], float], start: _Start) -> tuple[float | N
             all="ignore"
         ):  # a little beyond where the secant has its zero, unless it is too flat or has none
             ahead = 1.1 * np.divide(beyond * (far - near), value - beyond) * sign
-        step = float(np.clip(ahead, step / 10, 8 * step)) if ahead > 0 else 1.5 * step
+        step = float(np.clip(ahead, step / 10, 2 * step)) if ahead > 0 else 1.5 * step
         near, value = far, beyond
     return (near, None) if sign > 0 else (None, near)
 

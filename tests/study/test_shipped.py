@@ -78,13 +78,11 @@ def test_tight_accounting_grants_less_regularisation_and_the_profile_less_noise(
 
 
 @pytest.mark.parametrize("method", ["amp_rdp", "amp_exact_noise", "amp_exact_risk", "output_perturbation"])
-def test_a_cell_alone_is_one_of_the_tables_trials(results, method):
-    """The table was computed before noise was drawn exactly: a seed's noise is another draw of the same law now."""
+def test_a_cell_alone_repeats_the_table(results, method):
+    """Up to a record or two: sums are rounded differently on another processor."""
     cell = Cell(dataset="synthetic_l", method=method, epsilon=1.0, delta=1e-5, trial=2)
-    same = results[(results["dataset"] == "synthetic_l") & (results["method"] == method) & (results["epsilon"] == 1.0)]
-    trials = same["accuracy"]
-    assert abs(run_cell(cell)["accuracy"] - trials.mean()) < 4 * trials.std()
-    recorded, found = same.set_index("seed").loc[cell.seed], run_cell(cell)
+    recorded, found = results.set_index("seed").loc[cell.seed], run_cell(cell)
+    assert found["accuracy"] == pytest.approx(recorded["accuracy"], abs=0.0011)
     for name in ("noise_std", "l2_reg"):
         assert found[name] == pytest.approx(recorded[name], rel=1e-7)
 
