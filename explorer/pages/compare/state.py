@@ -50,7 +50,7 @@ CAUSES = {
     ("synthetic_l", "dp_sgd_dishonest"): "the cause is unknown",
     ("synthetic_l", "dp_sgd_honest_rdp"): "part of it is the effect of a noise √2 times as large, as if the clipping "
     "norm √2 of rows with a constant column had been counted twice",
-    ("synthetic_l", "amp_rdp"): "about the margin of this mean, 1.96 standard errors",
+    ("synthetic_l", "amp_rdp"): "about the margin of a difference of two such means, 1.96 standard errors",
 }
 
 _PRINT_MEANS = """\
