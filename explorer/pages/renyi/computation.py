@@ -1,4 +1,4 @@
-"""Rényi divergences of objective perturbation by each bound, of its Gaussian and half-normal parts, and of DP-SGD.
+"""Rényi divergences of objective perturbation, exact and by each bound, of its two parts, and of DP-SGD.
 
 A divergence is a function of the order alpha >= 1 that returns nats. DP-SGD is a PoissonSubsampledGaussian, or None
 where it is not compared.
@@ -15,23 +15,34 @@ from numpy.typing import NDArray
 from explorer import vocabulary
 from explorer.accounting import (
     BoundNotApplicable,
+    ExactBound,
     ObjectivePerturbation,
     PoissonSubsampledGaussian,
     RefinedBound,
     RenyiBound,
     steepest_order,
 )
-from explorer.accounting.bounds.renyi import half_normal_rdp, linearised_rdp, normal_rdp
+from explorer.accounting.bounds.renyi import RenyiCurve, half_normal_rdp, linearised_rdp, normal_rdp
 from explorer.accounting.protocol import require_l2_reg_above_smoothness
 
 POINTS = 200
 
-NORMAL, HALF_NORMAL, PERTURBATION, LINEARISED, DP_SGD = (
-    vocabulary.CURVES[key].label for key in ("normal", "half_normal", "objective_perturbation", "linearised", "dp_sgd")
+NORMAL, HALF_NORMAL, PERTURBATION, LINEARISED, EXACT_REMOVE, EXACT_ADD, DP_SGD = (
+    vocabulary.CURVES[key].label
+    for key in (
+        "normal",
+        "half_normal",
+        "objective_perturbation",
+        "linearised",
+        "exact_remove",
+        "exact_add",
+        "dp_sgd",
+    )
 )
 REFINED = vocabulary.BOUNDS["refined"].label
 UPPER_BOUNDS = (PERTURBATION, REFINED, LINEARISED)  # on objective perturbation
-NAMES = (NORMAL, HALF_NORMAL, *UPPER_BOUNDS, DP_SGD)
+EXACT = (EXACT_REMOVE, EXACT_ADD)
+NAMES = (NORMAL, HALF_NORMAL, *UPPER_BOUNDS, *EXACT, DP_SGD)
 
 Divergence = Callable[[NDArray], NDArray]
 
@@ -99,6 +110,27 @@ def compute_summary(
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
+@dataclass(frozen=True)
+class Conversion:
+    """What the exact Rényi divergences guarantee as (epsilon, delta), beside the exact profile.
+
+    Attributes
+    ----------
+    converted : float, nats, the epsilon at delta that follows from them at their best order
+    exact : float, nats, the epsilon at delta of the mechanism itself
+    """
+
+    converted: float
+    exact: float
+
+
+def compute_conversion(mechanism: ObjectivePerturbation, *, delta: float) -> Conversion:
+    """The Conversion at this delta, inside (0, 1): some hundredths of a second."""
+    bound = ExactBound(mechanism)
+    converted = max(float(RenyiBound(RenyiCurve(rdp)).epsilon(delta)) for rdp in (bound.rdp_add, bound.rdp_remove))
+    return Conversion(converted, float(bound.epsilon(delta)))
+
+
 def compute_dp_sgd(dp_sgd: PoissonSubsampledGaussian, *, alpha_max: float) -> tuple[NDArray[np.float64], SteepestPoint]:
     """DP-SGD's column of `compute_curves`, and its `steepest_point`: an integral for each order, tens of ms in all."""
     return RenyiBound(dp_sgd).rdp(order_axis(alpha_max)), steepest_point(dp_sgd)
@@ -131,6 +163,8 @@ def divergences(
         PERTURBATION: lambda: RenyiBound(mechanism).rdp,
         REFINED: lambda: RefinedBound(mechanism).rdp,
         LINEARISED: lambda: _linearised(mechanism),
+        EXACT_REMOVE: lambda: ExactBound(mechanism).rdp_remove,
+        EXACT_ADD: lambda: ExactBound(mechanism).rdp_add,
     }
     if dp_sgd is not None:
         makers[DP_SGD] = lambda: RenyiBound(dp_sgd).rdp

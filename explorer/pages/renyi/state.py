@@ -5,9 +5,11 @@ from typing import ClassVar
 import param
 
 from explorer.accounting import ObjectivePerturbation, PoissonSubsampledGaussian
+from explorer.pages import parameters
 from explorer.pages.renyi.computation import (
     DP_SGD,
     NAMES,
+    compute_conversion,
     compute_curves,
     compute_summary,
     divergences,
@@ -44,7 +46,7 @@ PRESETS = {
 
 
 class RenyiState(ObjectivePerturbationState):
-    """Parameters of one objective perturbation and one DP-SGD, and the order at which their divergences are read."""
+    """Parameters of one objective perturbation and one DP-SGD, and where their divergences are read."""
 
     presets: ClassVar = PRESETS
     table_names: ClassVar = ("renyi", "renyi_readouts")
@@ -88,6 +90,11 @@ class RenyiState(ObjectivePerturbationState):
         doc="The readouts give ε at this order. Larger orders count rare outcomes with a large privacy loss more, so ε "
         "grows with α. No effect on privacy.",
     )
+    delta = parameters.delta(
+        label="δ  to convert to",
+        doc="The readouts tell how much is lost when the exact divergence is converted to (ε, δ) at this δ. A smaller "
+        "δ is a stronger guarantee.",
+    )
     alpha_max = param.Number(
         1000.0,
         bounds=(2, 10_000),
@@ -128,6 +135,10 @@ class RenyiState(ObjectivePerturbationState):
         """`compute_summary` with the current parameters."""
         return compute_summary(self.mechanism, alpha=self.alpha, dp_sgd=self.compared)
 
+    def conversion(self):
+        """`compute_conversion` with the current parameters."""
+        return compute_conversion(self.mechanism, delta=self.delta)
+
     def steepest(self):
         """Where DP-SGD's epsilon grows fastest, SteepestPoint."""
         return steepest_point(self.dp_sgd)
@@ -138,9 +149,9 @@ class RenyiState(ObjectivePerturbationState):
         return dict(zip(self.table_names, (self.curves(), readouts), strict=True))
 
     def script(self):
-        """Python that leaves `curves`, the divergences over alpha, and the `summary`; with DP-SGD `steepest` too."""
+        """Python that leaves `curves` over alpha, the `summary` and the `conversion`; with DP-SGD `steepest` too."""
         arguments = {"mechanism": Code("mechanism"), "dp_sgd": Code("dp_sgd") if self.show_dp_sgd else None}
-        needed = [ObjectivePerturbation, compute_curves, compute_summary]
+        needed = [ObjectivePerturbation, compute_conversion, compute_curves, compute_summary]
         dp_sgd = last = ""
         if self.show_dp_sgd:
             needed += [PoissonSubsampledGaussian, steepest_point]
@@ -154,6 +165,8 @@ class RenyiState(ObjectivePerturbationState):
                 call(compute_curves, arguments | {"alpha_max": self.alpha_max}, result="curves"),
                 call(compute_summary, arguments | {"alpha": self.alpha}, result="summary"),
                 "print(summary.to_string())\n",
+                call(compute_conversion, {"mechanism": Code("mechanism"), "delta": self.delta}, result="conversion"),
+                "print(conversion)\n",
                 last,
             )
         )

@@ -14,6 +14,9 @@ from explorer.interface.plotting import add_curve, add_mark, curve_figure, redra
 from explorer.interface.readouts import Card, rounded
 from explorer.pages.renyi.computation import (
     DP_SGD,
+    EXACT,
+    EXACT_ADD,
+    EXACT_REMOVE,
     HALF_NORMAL,
     LINEARISED,
     NAMES,
@@ -21,6 +24,7 @@ from explorer.pages.renyi.computation import (
     PERTURBATION,
     REFINED,
     UPPER_BOUNDS,
+    compute_conversion,
     compute_dp_sgd,
     linearised_end,
 )
@@ -30,8 +34,9 @@ from explorer.vocabulary import style
 INTRODUCTION = r"""
 How much can one record change what training releases? A **Rényi divergence** answers with a number ε for every order α:
 at α = 1 it is the average privacy loss; the larger α, the more do rare outcomes with a large privacy loss count.
-**Lower is more private.** The ε of several releases add up, which is why this scale is used. The normal curve is what
-Gaussian noise costs a linear loss; no bound on objective perturbation can lie below it.
+**Lower is more private.** The ε of several releases add up, which is why this scale is used. The two exact curves are
+what the worst loss leaks when a record is removed or added, so no bound can lie below them. The normal curve is what
+Gaussian noise costs a linear loss.
 
 $$\varepsilon(\alpha) = -\log\left(1 - \frac{\beta}{\lambda}\right) + \frac{s^2}{2} +
 \frac{1}{\alpha - 1} \log \mathbb{E} \left[e^{(\alpha - 1) |X|}\right],
@@ -54,6 +59,8 @@ DETAILS = {
     PERTURBATION: "the paper’s theorem",
     REFINED: "adding and removing bounded separately; any λ > 0",
     LINEARISED: "the paper’s linearised bound",
+    EXACT_REMOVE: "what the worst loss leaks",
+    EXACT_ADD: "what the worst loss leaks",
     DP_SGD: "all T steps together",
 }
 
@@ -102,6 +109,7 @@ class RenyiView(PageView):
         super().__init__(plot, **params)
         self.notes = alert(name="renyi_notes")
         self.slow, self.known = LatestOnly(), (None, None, None)
+        self.converting, self.converted = LatestOnly(), (None, None)
         self.state.param.watch(self._draw, self.state.shared())
         self._draw()
 
@@ -115,6 +123,7 @@ class RenyiView(PageView):
         It is computed anew only where one of its own parameters has changed.
         """
         wanted, state = self._wanted(), self.state
+        self._convert()
         if not state.show_dp_sgd:
             self.known = wanted, None, None
         if self.known[0] == wanted:
@@ -125,6 +134,21 @@ class RenyiView(PageView):
         self._show()
         work = partial(compute_dp_sgd, state.dp_sgd, alpha_max=state.alpha_max)
         self.slow.request(work, lambda found: self._learn(wanted, *found))
+
+    def _convert(self):
+        """Compute the conversion to (epsilon, delta) where its own parameters have changed."""
+        asked = self.state.mechanism, self.state.delta
+        if self.converted[0] == asked:
+            return
+        self.converted = None, None
+
+        work = partial(compute_conversion, asked[0], delta=asked[1])
+        self.converting.request(work, lambda found: self._keep(asked, found))
+
+    def _keep(self, asked, conversion):
+        if asked == (self.state.mechanism, self.state.delta):
+            self.converted = asked, conversion
+            self._show()
 
     def _learn(self, wanted, curve, steepest):
         if wanted == self._wanted():
@@ -148,7 +172,8 @@ class RenyiView(PageView):
         self.steepest_mark.visible = state.show_dp_sgd and state.sampling_rate < 1
         name_only(self.plot, (*state.names, STEEPEST) if state.show_dp_sgd else state.names)
         self._set_axes(drawn)
-        self.readouts.show(_headline(summary, state) + _steepest(steepest, state), _cards(summary, state))
+        details = _conversion(self.converted[1], state) + _steepest(steepest, state)
+        self.readouts.show(_headline(summary, state) + details, _cards(summary, state))
         notes = " ".join(hidden(refused.to_dict()))
         self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
@@ -173,21 +198,33 @@ class RenyiView(PageView):
             switch(state, "show_dp_sgd"),
             *(log_slider(state, name) for name in ("sampling_rate", "steps", "noise_multiplier")),
             pmui.Divider(sizing_mode="stretch_width"),
-            *(log_slider(state, name) for name in ("alpha", "alpha_max")),
+            *(log_slider(state, name) for name in ("alpha", "alpha_max", "delta")),
             sizing_mode="stretch_width",
         )
         return self.arrange(controls, self.notes)
 
 
 def _headline(summary, state):
-    bounds = summary["epsilon"].reindex(UPPER_BOUNDS)
+    exact, bounds = (summary["epsilon"].reindex(names) for names in (EXACT, UPPER_BOUNDS))
     best = bounds.idxmin()
-    ratio = rounded(summary.loc[best, "ratio"], up=True)
+    ratio = rounded(exact.max() / summary.loc[NORMAL, "epsilon"], up=True)
     beside = f"; DP-SGD has {rounded(summary.loc[DP_SGD, 'epsilon'], up=True)}" if DP_SGD in summary.index else ""
     return (
-        f"At α = {state.alpha:g} the best bound, {best}, gives <b>ε(α) = {rounded(bounds[best], up=True)}</b>, "
-        f"<b>{ratio}\N{NO-BREAK SPACE}×</b> the normal curve’s{beside}."
+        f"At α = {state.alpha:g} the mechanism has <b>ε(α) = {rounded(exact.max(), up=True)}</b>, "
+        f"<b>{ratio}\N{NO-BREAK SPACE}×</b> the normal curve’s; the best bound, {best}, gives "
+        f"{rounded(bounds[best], up=True)}{beside}."
     )
+
+
+def _conversion(conversion, state):
+    """What is lost when the exact divergence becomes an (epsilon, delta), in a sentence."""
+    if conversion is None:
+        return ""
+    text = f"Converted to δ = {state.delta:g}, the exact divergence gives ε = {rounded(conversion.converted, up=True)}"
+    if conversion.exact > 0:
+        more = 100 * (conversion.converted / conversion.exact - 1)
+        text += f", {more:.3g} % more than the mechanism’s own ε = {rounded(conversion.exact, up=True)}"
+    return f" <span class='detail'>{text}.</span>"
 
 
 def _steepest(point, state):
