@@ -113,7 +113,7 @@ CURVES = {
     "half_normal": Term("Half-normal", Style(_ORANGE, "2 4")),
     "half_normal_mechanism": Term("Half-normal mechanism", Style(_BLUE, "8 3")),
     "objective_perturbation": Term("Objective perturbation", Style(_SKY, "12 5")),
-    "exact_remove": Term("Exact, removing", Style(_BLUE)),
+    "exact_remove": Term("Exact, removing", Style(_RED)),
     "exact_add": Term("Exact, adding", Style(_GREY, "20 3")),
     "linearised": Term("Linearised", Style(_RED, "6 3 2 3 2 3")),
     "start_up_gap": Term("start-up gap", Style(_GREY)),

@@ -203,8 +203,8 @@ def _shape(state, worst):
     if worst.followed is None:
         text = f"It is linear but for one ramp of its slope: {ramp}." if ramp else "It is linear."
     else:
-        steps = f"{between(worst.followed)} its slope then changes in {len(worst.knots) // 2} short steps"
-        text = f"{ramp[:1].upper()}{ramp[1:]}; {steps}" if ramp else steps[:1].upper() + steps[1:]
+        steps = f"its slope changes in {len(worst.knots) // 2} short steps {between(worst.followed)}"
+        text = f"{ramp[:1].upper()}{ramp[1:]}; then {steps}" if ramp else steps[:1].upper() + steps[1:]
         lost = max(100 * -np.expm1(-worst.gap), 1e-4)
         text += (
             ", each placed where it leaks most. More steps leak a little more, and no number of them all of this δ: "
