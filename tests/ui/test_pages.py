@@ -220,7 +220,7 @@ def test_worst_case_loss_follows_the_slider_and_the_direction(explorer):
     for source, key in (("worst_case_curves", "loss"), ("worst_case_map_curves", "map")):
         explorer.until(lambda s=source: np.isfinite(explorer.data(s, WORST)).all())
         np.testing.assert_allclose(explorer.data(source, WORST), expected[key][WORST], rtol=1e-12, atol=1e-14)
-    page.get_by_text("It is linear but for one bend between").wait_for()
+    page.get_by_text("It is linear but for one ramp of its slope: it bends between").wait_for()
 
 
 def test_glm_bug_follows_the_record_and_reads_at_its_dimension(explorer):

@@ -59,7 +59,7 @@ def test_browser_draws_them_without_a_network(slides, chromium):
     page.evaluate(f"Reveal.slide({headings.index(next(h for h in headings if 'Move it yourself' in h))})")
     page.evaluate("while (Reveal.availableFragments().next) Reveal.nextFragment()")
     page.locator(".bk-Figure").first.wait_for()
-    drawn = "Object.keys(Bokeh.index).length && Bokeh.documents[0].get_model_by_name('bounds_curves').data['Tight']"
+    drawn = "Object.keys(Bokeh.index).length && Bokeh.documents[0].get_model_by_name('bounds_curves').data['Exact']"
     assert all(value < 0.001 for value in page.evaluate(f"Array.from({drawn})"))
     frame = "[...Bokeh.index.roots].filter(view => view.frame).map(view => view.frame.bbox.width / view.bbox.width)"
     page.wait_for_function(f"{frame}.every(share => share > 0.6)")  # the legend beside it takes no more than it needs
