@@ -27,14 +27,12 @@ class Seen:
 
     def watch(self):
         view = self.session.views["Bounds"]
-        show = view._show_curves
 
-        def note(curves):
-            show(curves)
+        def note(attribute, old, new):
             values = {name: getattr(view.state, name) for name in MOVED.values()}
-            self.drawn.append((values, {name: np.array(column) for name, column in view.source.data.items()}))
+            self.drawn.append((values, {name: np.array(column) for name, column in new.items()}))
 
-        view._show_curves = note
+        view.source.on_change("data", note)
         return self
 
 
