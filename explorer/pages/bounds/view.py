@@ -68,19 +68,21 @@ class BoundsView(PageView):
 
     def _draw(self, *moves):
         """Draw the curves at once, and their readouts in the next tick."""
-        state, axis = self.state, self.state.axis()
-        drawn = {name: np.maximum(curve, DEEPEST) for name, curve in state.columns().items()}
-        self.source.data = {"epsilon": axis, **drawn}
-        _, refused = state.applicable()
+        self._show_curves(self.state.columns())
+        if moves:
+            self.next_tick.request(self._show_readouts)
+        else:
+            self._show_readouts()
+
+    def _show_curves(self, curves):
+        drawn = {name: np.maximum(curve, DEEPEST) for name, curve in curves.items()}
+        self.source.data = {"epsilon": self.state.axis(), **drawn}
+        _, refused = self.state.applicable()
         for name, line in self.lines.items():
             line.visible = name not in refused
         notes = " ".join(hidden(refused))
         self.notes.param.update(object=notes, visible=bool(notes))
         redraw(self.pane)
-        if moves:
-            self.next_tick.request(self._show_readouts)
-        else:
-            self._show_readouts()
 
     def _show_readouts(self):
         rows = self.state.rows()
