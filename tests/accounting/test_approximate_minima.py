@@ -25,6 +25,7 @@ from explorer.accounting import (
     RefinedBound,
     RenyiBound,
     amp_accountant,
+    approximate_minima,
     hockey_stick_plds,
     profile_plds,
     refined_plds,
@@ -310,3 +311,15 @@ def test_a_users_bound_on_the_objective():
     assert halved == pytest.approx(AMPBound(MECHANISM).log_delta(1.0) + np.log(0.5), abs=1e-5)
     objective = ObjectivePerturbation(**TYPICAL)
     assert AMPBound(MECHANISM, bound=Halved).objective_bound.mechanism == objective
+
+
+@pytest.mark.parametrize("left", [-12.0, -2.0, -0.5, -0.3, 0.0, 0.3, 3.0, 20.0])
+def test_the_rule_on_the_widest_narrow_panel_is_as_exact_as_its_margin_says(left):
+    """A panel over which delta is constant has the Gaussian's mass."""
+    t, widths = 0.5, np.linspace(1e-3, 1.5, 4000)
+    right = left + widths[widths * (1 + np.maximum(abs(left), np.abs(left + widths)) + t) <= approximate_minima._NARROW]
+    panel = np.array([[left], [right[-1]], [-2.0], [-2.0]])
+    with mp.workdps(150):  # the tail at 20 is 1e-89
+        mass = mp.ncdf(right[-1]) - mp.ncdf(left)
+    log_mean = approximate_minima._with_mean(panel, t)[4, 0]
+    assert log_mean == pytest.approx(-2 + float(mp.log(mass)), abs=approximate_minima._RULE_ERROR)
