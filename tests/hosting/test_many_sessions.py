@@ -58,7 +58,7 @@ def test_each_page_shows_its_own_numbers():
             slider = choice.choice(sliders)
             low, high = (slider["attributes"][end] for end in ("start", "end"))
             await page.change(slider, "value", choice.uniform(low, high))
-            await asyncio.sleep(choice.uniform(0, 0.03))
+            await asyncio.sleep(choice.uniform(0, 0.1))  # twenty moves a second
         return page
 
     async def act():

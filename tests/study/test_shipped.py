@@ -69,7 +69,7 @@ def test_algorithm_1_is_where_the_reference_and_the_paper_are(percent, experimen
         assert measured == pytest.approx(experiments_reference[dataset]["paper"]["algorithm_1"][epsilon], abs=1.5)
 
 
-def test_tight_accounting_grants_less_regularisation_and_the_profile_less_noise(results):
+def test_exact_accounting_needs_less_regularisation_and_the_profile_less_noise(results):
     means = results.groupby(["method", "dataset", "epsilon"])[["l2_reg", "noise_multiplier"]].mean()
     l2_reg, noise = means["l2_reg"], means["noise_multiplier"]
     assert (l2_reg["amp_exact"] < l2_reg["amp_hockey_stick"]).all()

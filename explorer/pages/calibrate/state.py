@@ -140,7 +140,7 @@ class CalibrateState(PageState):
         return compute_part(*self.question(name, part))
 
     def parts(self, names=None):
-        """All parts of these bounds, or of all that are asked for, dict by Question."""
+        """All parts of these bounds, or of all, dict by Question."""
         questions = [self.question(name, part) for name in names or self.names() for part in PARTS]
         return {question: compute_part(*question) for question in questions}
 
@@ -150,7 +150,7 @@ class CalibrateState(PageState):
         return frontier_curve(self.settings, bound=BOUND_KEYS[name], parts=parts)
 
     def summary(self, parts=None):
-        """The `readouts` of the bounds that are asked for from the parts that are known, by Question; None for all."""
+        """The `readouts` of the bounds from the parts that are known, by Question; None for all."""
         return readouts(self.settings, bounds=[BOUND_KEYS[name] for name in self.names()], parts=parts)
 
     def pick(self, column, noise_std, value, curves):

@@ -30,12 +30,12 @@ INTRODUCTION = r"""
 **Which record’s loss leaks most, and how much?** A record shifts the noise along its own x only, so one dimension is
 enough: without the record the noise b gives θ = −b/λ, and with it the same θ needs the noise T(b). The shift
 h(b) = T(b) − b is at most L, and its slope at most β/λ. Every such shift comes from the loss of some record, so the
-worst one is what the mechanism leaks: **a loss that bends in the right place leaks more than a linear one**. Of the
+worst one is what the mechanism leaks: **a curved loss can leak more than a linear one**. Of the
 densities of the noise with and without the record, p is the one before the record is removed or added, q the one after.
 
 $$T(b) = b + h(b), \quad \lvert h \rvert \le L, \quad 0 \le h' \le \tfrac{\beta}{\lambda}, \qquad
 \ell'(\theta) = -h(-\lambda\theta), \qquad
-\delta(\varepsilon) = \max_T \int \left(p - e^\varepsilon q\right)_+ \mathrm{d}b$$
+\delta(\varepsilon) = \sup_T \int \left(p - e^\varepsilon q\right)_+ \mathrm{d}b$$
 """
 
 # key of the curves: x, the names drawn over it, title and axis labels
